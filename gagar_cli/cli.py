@@ -1,0 +1,134 @@
+"""The `gagar` command: a lazy group, and the one place where errors become exit codes.
+
+A command's module is imported when it is called: `gagar --help` needs no dataframe, endpoint or engine library.
+Exit codes: 0 done, 1 stopped by an expected error, 2 usage, 3 bad input, 4 a gate not met, 130/143 interrupted.
+"""
+
+import importlib
+import os
+import signal
+import sys
+from types import FrameType
+from typing import Annotated, Any, NoReturn
+
+import typer
+from typer.core import TyperGroup
+from typer.exceptions import TyperException
+
+from gagar_cli import __version__
+from gagar_cli.errors import GagarError
+
+COMMANDS = {
+    "grade": ("gagar_cli.commands.grade", "Rank the passing attempts of every group by quality."),
+    "redistribute": (
+        "gagar_cli.commands.redistribute",
+        "Move advantage from worse passing attempts to better ones.",
+    ),
+    "demo": ("gagar_cli.commands.demo", "Grade and redistribute a small dump that comes with the program."),
+    "offline-endpoint": (
+        "gagar_cli.commands.offline_endpoint",
+        "Serve the rule-based offline model over HTTP.",
+    ),
+}
+"""Name to module and one-line help; the help repeats the first line of the command's docstring (a test compares)."""
+
+
+class LazyGroup(TyperGroup):
+    """A group whose commands are imported when they are called."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the signature is typer's
+        """The names of all commands, most used first."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - the signature is typer's
+        """The command of that name, its module imported now; None where there is none."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(COMMANDS[cmd_name][0])
+        command = typer.main.get_command(module.app)
+        command.name = cmd_name
+        return command
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - the signature is typer's
+        """The table of commands, from static text."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that the arguments name; a misspelt name is answered with the nearest."""
+        self.commands = {name: self.commands.get(name) for name in COMMANDS}  # type: ignore[misc] # only keys are read
+        return super().resolve_command(ctx, args)
+
+
+app = typer.Typer(cls=LazyGroup, rich_markup_mode=None, add_completion=False, no_args_is_help=True)
+
+
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        typer.echo(f"gagar {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="print the version")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="show tracebacks of errors")] = False,
+) -> None:
+    """Grade the passing attempts of code agents group by group, and redistribute their advantage by quality."""
+
+
+class _Terminated(KeyboardInterrupt):
+    """SIGTERM, told apart from Ctrl-C by the exit code."""
+
+
+def _raise_terminated(_signal_number: int, _frame: FrameType | None) -> NoReturn:
+    raise _Terminated
+
+
+def main() -> NoReturn:
+    """Run the command line and exit with its code."""
+    signal.signal(signal.SIGTERM, _raise_terminated)
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command line; its exit code comes back. Tracebacks of expected errors only with `--debug`."""
+    is_debug = "--debug" in arguments
+    arguments = [argument for argument in arguments if argument != "--debug"]
+    try:
+        result = app(arguments, prog_name="gagar", standalone_mode=False)
+    except GagarError as error:
+        if is_debug:
+            raise
+        _write_error(error.message, error.hint)
+        return error.exit_code
+    except _Terminated:
+        return 143
+    except (KeyboardInterrupt, typer.Abort):
+        return 130
+    except BrokenPipeError:
+        # The reader of our stdout has gone (`| head`): silence the flush at exit, and stop quietly.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except TyperException as error:
+        _write_usage_error(error)
+        return 2
+    return result if isinstance(result, int) else 0
+
+
+def _write_usage_error(error: Any) -> None:
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context is not None else "gagar"
+    message = error.format_message().strip()
+    if message.startswith("Usage:"):  # no arguments at all: the message is the help text
+        sys.stderr.write(message + "\n")
+        return
+    _write_error(message[0].lower() + message[1:].rstrip("."), f"see `{path} --help`")
+
+
+def _write_error(message: str, hint: str | None) -> None:
+    from gagar_cli.console import write_error
+
+    write_error(message, hint)

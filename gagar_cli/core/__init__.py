@@ -1,0 +1,1 @@
+"""Pure: values in, values out. No files, network, subprocess, clock, environment or global randomness."""

@@ -1,0 +1,87 @@
+"""Turns: one reply of the policy and the tool results that follow it.
+
+Dumps differ in how a result is told: a `tool` message, or the next `user` message of an agent that acts in text.
+Whatever follows a reply, up to the next reply, is its result. Messages before the first reply are the prompt.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gagar_cli.core.schema import Message, ToolCall
+from gagar_cli.core.text import fold_whitespace, shorten
+
+_DIGEST_CHARS = 110
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One reply with its calls, and what came back."""
+
+    number: int
+    """1-based."""
+    reply: str
+    calls: tuple[ToolCall, ...]
+    results: tuple[str, ...]
+
+    @property
+    def authored(self) -> str:
+        """Everything the policy itself wrote in this turn."""
+        return "\n".join((self.reply, *(readable_arguments(call) for call in self.calls)))
+
+    @property
+    def lines(self) -> list[str]:
+        """The turn as lines of text: the reply, each call, each result."""
+        lines = [*self.reply.splitlines()]
+        for call in self.calls:
+            first, *rest = readable_arguments(call).splitlines() or [""]
+            lines += [f"call {call.name}: {first}", *rest]
+        for result in self.results:
+            lines += ["result:", *result.splitlines()]
+        return lines
+
+    @property
+    def digest(self) -> str:
+        """One line: what was called with what, and how large the answer was."""
+        called = [f"{call.name} {fold_whitespace(readable_arguments(call))}" for call in self.calls]
+        action = shorten("; ".join(called) or fold_whitespace(self.reply) or "(empty reply)", _DIGEST_CHARS)
+        if not self.results:
+            return action
+        n_lines = sum(len(result.splitlines()) for result in self.results)
+        outcome = next((line for result in self.results for line in result.splitlines() if line.strip()), "")
+        return f"{action} → {n_lines} lines: {shorten(fold_whitespace(outcome), _DIGEST_CHARS)}"
+
+
+def readable_arguments(call: ToolCall) -> str:
+    """A call's arguments as people read them: the values of a JSON object, a command without its quotes."""
+    try:
+        arguments = json.loads(call.arguments)
+    except (ValueError, RecursionError):
+        return call.arguments
+    if not isinstance(arguments, dict):
+        return call.arguments
+    if len(arguments) == 1:
+        return str(next(iter(arguments.values())))
+    return "\n".join(f"{name}={value}" for name, value in arguments.items())
+
+
+def split_turns(messages: Sequence[Message]) -> tuple[Turn, ...]:
+    """The turns of a message log, in order; empty for a log without a reply."""
+    turns: list[Turn] = []
+    reply: Message | None = None
+    results: list[str] = []
+    for message in messages:
+        if message.role != "assistant":
+            results.append(message.content)
+            continue
+        if reply is not None:
+            turns.append(Turn(len(turns) + 1, reply.content, reply.tool_calls, tuple(results)))
+        reply, results = message, []
+    if reply is not None:
+        turns.append(Turn(len(turns) + 1, reply.content, reply.tool_calls, tuple(results)))
+    return tuple(turns)
+
+
+def first_prompt(messages: Sequence[Message]) -> str | None:
+    """The first user message: the task, in a dump that has no problem statement of its own."""
+    return next((message.content for message in messages if message.role == "user" and message.content), None)

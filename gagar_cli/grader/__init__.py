@@ -1,0 +1,1 @@
+"""The grading of one group: workspace, tools, conversation, endpoint."""

@@ -1,0 +1,1 @@
+"""Files in and out: dumps, rankings, ledgers, result files."""

@@ -1,0 +1,1 @@
+"""Where the code of a candidate may run, and nowhere else."""

@@ -1,0 +1,77 @@
+"""The sandbox contract: what a backend is given, and what comes back.
+
+A `Sandbox` belongs to one candidate and is never shared: candidates run hostile code. It holds a fresh checkout of
+the base repository with that candidate's patch applied (by `git apply`, inside). Every command starts from that
+state. A non-zero exit is a result; `SandboxError` means that the sandbox itself could not be made or broke.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxLimits:
+    """What one sandbox may use."""
+
+    memory_bytes: int = 2 * 1024**3
+    cpus: float = 1.0
+    n_processes: int = 128
+    scratch_bytes: int = 1024**3
+    output_bytes: int = 256 * 1024
+    """Kept of each stream, head and tail; the rest is counted and dropped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkout:
+    """Where the base repository comes from: a directory on this machine, or a directory of an image."""
+
+    tree: Path | None = None
+    """Unpacked base repository without `.git`; bound read-only."""
+    image: str | None = None
+    workdir: str | None = None
+    """The repository's place inside `image`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExecResult:
+    """What one command did."""
+
+    exit_code: int | None
+    """None where the command was ended from outside."""
+    stdout: str
+    stderr: str
+    seconds: float
+    timed_out: bool = False
+    out_of_memory: bool = False
+    truncated: bool = False
+    """Some output was dropped."""
+
+
+class Sandbox(Protocol):
+    """One candidate's checkout. Close it always; it dies with its owner in any case."""
+
+    async def run(self, command: Sequence[str], *, timeout_seconds: float) -> ExecResult:
+        """Run an argument list in a fresh copy of the patched checkout.
+
+        Raises:
+            SandboxError: the sandbox broke, or the patch does not apply.
+        """
+
+    async def close(self) -> None:
+        """End everything that still runs and free what it used; never raises for what is gone already."""
+
+
+class SandboxBackend(Protocol):
+    """A way of making sandboxes on this machine."""
+
+    name: str
+    """`docker`, `bubblewrap` or `inspect-only`: recorded in every ranking."""
+
+    async def open(self, checkout: Checkout, patch: str, limits: SandboxLimits) -> Sandbox:
+        """A sandbox for one candidate; cheap until the first command.
+
+        Raises:
+            SandboxError: this backend cannot serve that checkout (no such image, unreadable tree).
+        """

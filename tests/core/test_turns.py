@@ -1,0 +1,43 @@
+from gagar_cli.core.schema import Message, ToolCall
+from gagar_cli.core.turns import first_prompt, readable_arguments, split_turns
+
+LOG = (
+    Message("system", "be good"),
+    Message("user", "fix the bug"),
+    Message("assistant", "looking", (ToolCall("bash", '{"command": "ls\\ncat a"}'),)),
+    Message("tool", "a\nb"),
+    Message("assistant", "done"),
+)
+
+
+def test_a_turn_is_a_reply_and_what_follows_it():
+    first, second = split_turns(LOG)
+    assert (first.number, first.reply, first.results) == (1, "looking", ("a\nb",))
+    assert (second.number, second.reply, second.results) == (2, "done", ())
+
+
+def test_the_prompt_belongs_to_no_turn():
+    assert "fix the bug" not in "\n".join(line for turn in split_turns(LOG) for line in turn.lines)
+    assert first_prompt(LOG) == "fix the bug"
+
+
+def test_a_user_message_after_a_reply_is_its_result():
+    (turn,) = split_turns([Message("assistant", "```\nls\n```"), Message("user", "a.py")])
+    assert turn.results == ("a.py",)
+
+
+def test_lines_show_reply_calls_and_results_in_order():
+    assert split_turns(LOG)[0].lines == ["looking", "call bash: ls", "cat a", "result:", "a", "b"]
+
+
+def test_the_digest_is_one_line_that_names_call_and_outcome():
+    assert split_turns(LOG)[0].digest == "bash ls cat a → 2 lines: a"
+
+
+def test_a_log_without_replies_has_no_turns():
+    assert split_turns([Message("user", "hello")]) == ()
+
+
+def test_arguments_that_are_no_object_are_shown_as_written():
+    assert readable_arguments(ToolCall("edit", "{broken")) == "{broken"
+    assert readable_arguments(ToolCall("edit", '{"path": "a", "text": "b"}')) == "path=a\ntext=b"
