@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from gagar_cli.core.text import fold_whitespace
+from gagar_cli.core.text import fold_whitespace, split_lines
 from gagar_cli.core.turns import Turn
 
 _LEADS = {
@@ -63,7 +63,7 @@ def is_copied_from(added_lines: Sequence[str], turns: Sequence[Turn], turn_numbe
         for line in _result_lines(turn)
     }
     written = "\n".join(turn.authored for turn in turns if turn.number <= turn_number)
-    authored = {fold_whitespace(line) for line in written.splitlines()}
+    authored = {fold_whitespace(line) for line in split_lines(written)}
     telling = {text for line in added_lines if len(text := fold_whitespace(line)) >= _MIN_LINE_CHARS}
     copied = {text for text in telling if text in seen and text not in authored}
     return bool(telling) and len(copied) >= _MIN_SHARE * len(telling)
@@ -75,4 +75,4 @@ def touches_runner(paths: Iterable[str]) -> bool:
 
 
 def _result_lines(turn: Turn) -> list[str]:
-    return [line for result in turn.results for line in result.splitlines()]
+    return [line for result in turn.results for line in split_lines(result)]

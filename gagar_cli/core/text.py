@@ -1,8 +1,8 @@
-"""Untrusted text made harmless to look at.
+r"""Untrusted text made harmless to look at.
 
 A policy that is trained to please the grader writes file names, logs and patches. Every such string passes
 `escape_untrusted` on its way to a terminal or into a conversation: what could move a cursor, hide, reorder or
-pose as a chat template's own token is shown as `\\u{hex}` instead. Nothing is dropped, so the text can still be quoted.
+pose as a chat template's own token is shown as `\u{hex}` instead. Nothing is dropped, so the text can still be quoted.
 """
 
 import re
@@ -28,6 +28,14 @@ def escape_untrusted(text: str, *, keep_newlines: bool = True) -> str:
     """
     escaped = _UNSAFE.sub(lambda match: f"\\u{{{ord(match[0]):x}}}", text)
     return escaped if keep_newlines else escaped.replace("\n", "\\n").replace("\t", " ")
+
+
+def split_lines(text: str) -> list[str]:
+    """The lines as git and editors count them: ended by newlines only, not by form feeds and other separators."""
+    lines = text.split("\n")
+    if not lines[-1]:
+        lines.pop()
+    return lines
 
 
 def fold_whitespace(text: str) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gagar_cli.core.schema import Message, ToolCall
-from gagar_cli.core.text import fold_whitespace, shorten
+from gagar_cli.core.text import fold_whitespace, shorten, split_lines
 
 _DIGEST_CHARS = 110
 
@@ -32,12 +32,12 @@ class Turn:
     @property
     def lines(self) -> list[str]:
         """The turn as lines of text: the reply, each call, each result."""
-        lines = [*self.reply.splitlines()]
+        lines = split_lines(self.reply)
         for call in self.calls:
-            first, *rest = readable_arguments(call).splitlines() or [""]
+            first, *rest = split_lines(readable_arguments(call)) or [""]
             lines += [f"call {call.name}: {first}", *rest]
         for result in self.results:
-            lines += ["result:", *result.splitlines()]
+            lines += ["result:", *split_lines(result)]
         return lines
 
     @property
@@ -47,8 +47,8 @@ class Turn:
         action = shorten("; ".join(called) or fold_whitespace(self.reply) or "(empty reply)", _DIGEST_CHARS)
         if not self.results:
             return action
-        n_lines = sum(len(result.splitlines()) for result in self.results)
-        outcome = next((line for result in self.results for line in result.splitlines() if line.strip()), "")
+        n_lines = sum(len(split_lines(result)) for result in self.results)
+        outcome = next((line for result in self.results for line in split_lines(result) if line.strip()), "")
         return f"{action} → {n_lines} lines: {shorten(fold_whitespace(outcome), _DIGEST_CHARS)}"
 
 

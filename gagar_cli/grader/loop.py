@@ -1,0 +1,184 @@
+"""The conversation about one group: ask, run the tools, until a ranking is accepted or a limit is met.
+
+A submission is parsed strictly and every finding is looked up. What is wrong or unproven goes back to the grader, at
+most `max_reasks` times; after that the proven part counts, or the group is ungraded. The first accepted one ends it.
+"""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from gagar_cli.core.evidence import parse_coordinate
+from gagar_cli.core.integrity import is_copied_from, touches_runner
+from gagar_cli.core.ranking import Finding, RankedCandidate
+from gagar_cli.core.submission import parse_submission
+from gagar_cli.core.verdict import MAX_UNPROVEN_SHARE, describe_unproven, review, settle, unproven_share
+from gagar_cli.errors import LimitError, VerdictError
+from gagar_cli.grader.client import EndpointClient, Reply, RequestedCall
+from gagar_cli.grader.pages import show_inline
+from gagar_cli.grader.prompts import system_prompt, task_prompt
+from gagar_cli.grader.tools import SUBMIT, Toolbox
+from gagar_cli.grader.workspace import Workspace
+
+MAX_PARALLEL_CALLS = 64
+MAX_BAD_REPLIES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLimits:
+    """Budgets of one group's grading."""
+
+    max_turns: int = 40
+    max_tokens: int = 2_000_000
+    """Input and output of all calls together."""
+    max_seconds: float = 1800.0
+    max_reasks: int = 2
+
+
+@dataclass(slots=True)
+class Usage:
+    """What one group's grading cost."""
+
+    n_calls: int = 0
+    n_input_tokens: int = 0
+    n_cached_tokens: int = 0
+    n_output_tokens: int = 0
+
+    def add(self, reply: Reply) -> None:
+        """Count one answered call."""
+        self.n_calls += 1
+        self.n_input_tokens += reply.n_input_tokens
+        self.n_cached_tokens += reply.n_cached_tokens
+        self.n_output_tokens += reply.n_output_tokens
+
+
+@dataclass(slots=True)
+class Conversation:
+    """One group's grading while it goes on; its messages and usage stand also after it failed."""
+
+    workspace: Workspace
+    toolbox: Toolbox
+    client: EndpointClient
+    limits: GroupLimits
+    messages: list[dict[str, Any]] = field(default_factory=list)
+    usage: Usage = field(default_factory=Usage)
+    _n_submissions: int = 0
+    _n_bad_replies: int = 0
+
+    async def run(self) -> tuple[RankedCandidate, ...]:
+        """The ranking of all candidates.
+
+        Raises:
+            VerdictError: no usable ranking came of it; the message is the reason.
+            LimitError: a budget is used up.
+            EndpointError: the endpoint failed.
+        """
+        self.messages = [
+            {"role": "system", "content": system_prompt()},
+            {"role": "user", "content": task_prompt(self.workspace)},
+        ]
+        deadline = time.monotonic() + self.limits.max_seconds
+        try:
+            async with asyncio.timeout(self.limits.max_seconds):
+                for n_left in range(self.limits.max_turns - 1, -1, -1):
+                    ranking = await self._step(n_left)
+                    if ranking is not None:
+                        return ranking
+        except TimeoutError as error:
+            if time.monotonic() < deadline:
+                raise
+            raise LimitError(f"no ranking within {self.limits.max_seconds:g} s") from error
+        raise LimitError(f"no ranking within {self.limits.max_turns} turns")
+
+    async def _step(self, n_left: int) -> tuple[RankedCandidate, ...] | None:
+        """One reply and its tool results."""
+        reply = await self.client.complete(self.messages, self.toolbox.schemas)
+        self.usage.add(reply)
+        self.messages.append(reply.message)
+        if self.usage.n_input_tokens + self.usage.n_output_tokens > self.limits.max_tokens:
+            raise LimitError(f"no ranking within {self.limits.max_tokens} tokens")
+        if not reply.calls:
+            self._count_bad_reply("the reply calls no tool")
+            self.messages.append({"role": "user", "content": f"Call a tool; end with {SUBMIT}."})
+            return None
+        ranking: tuple[RankedCandidate, ...] | None = None
+        for number, call in enumerate(reply.calls, 1):
+            if ranking is not None:
+                answer = "not run: a ranking was accepted in the same reply"
+            elif number > MAX_PARALLEL_CALLS:
+                answer = f"error: at most {MAX_PARALLEL_CALLS} calls in one reply"
+            else:
+                ranking, answer = await self._answer(call)
+            if n_left <= 2 and ranking is None and number == len(reply.calls):
+                answer += f"\n{n_left} replies are left: call {SUBMIT} now"
+            self.messages.append({"role": "tool", "tool_call_id": call.call_id, "content": answer})
+        return ranking
+
+    async def _answer(self, call: RequestedCall) -> tuple[tuple[RankedCandidate, ...] | None, str]:
+        if call.arguments is None:
+            self._count_bad_reply("arguments are no JSON object")
+            return (
+                None,
+                f"error: the arguments are not a JSON object: {show_inline(call.raw_arguments[:200])}",
+            )
+        if call.name != SUBMIT:
+            return None, await self.toolbox.call(call.name, call.arguments)
+        try:
+            return self._accept(call.arguments), "accepted"
+        except _SentBackError as error:
+            return None, f"error: not accepted, submit again:\n{error}"
+
+    def _count_bad_reply(self, what: str) -> None:
+        self._n_bad_replies += 1
+        if self._n_bad_replies > MAX_BAD_REPLIES:
+            raise VerdictError(f"unusable replies: {what}")
+
+    def _accept(self, arguments: dict[str, Any] | Any) -> tuple[RankedCandidate, ...]:
+        """The ranking that a submission makes.
+
+        Raises:
+            _SentBackError: something is wrong with it, and the grader may try again.
+            VerdictError: something is wrong with it, and it may not.
+        """
+        self._n_submissions += 1
+        is_last = self._n_submissions > self.limits.max_reasks
+        workspace = self.workspace
+        try:
+            submission = parse_submission(arguments, workspace.candidates, workspace.twins)
+        except VerdictError as error:
+            if is_last:
+                raise VerdictError(f"invalid submission: {error.message.splitlines()[0]}") from error
+            raise _SentBackError(error.message) from error
+        reviewed = review(submission, workspace.lines_near, workspace.twins, self._lacking_proof)
+        unproven = describe_unproven(reviewed)
+        if unproven and not is_last:
+            raise _SentBackError("\n".join([*unproven, "prove each with a finding, or withdraw it"]))
+        if unproven_share(reviewed) > MAX_UNPROVEN_SHARE:
+            raise VerdictError(f"unproven claims: {unproven_share(reviewed):.0%} of the negative claims")
+        return settle(reviewed, submission.order, workspace.trajectory_ids)
+
+    def _lacking_proof(self, candidate: str, findings: Sequence[Finding]) -> str | None:
+        """What an integrity verdict lacks: a turn and a patch finding, and that the one brought in the other."""
+        attempt = self.workspace.attempts[candidate]
+        supporting = [finding for finding in findings if "integrity_violation" in finding.supports]
+        turns = [finding for finding in supporting if finding.kind == "turn"]
+        if not turns or not any(finding.kind == "patch" for finding in supporting):
+            return "an integrity verdict needs a turn finding and a patch finding"
+        added = [
+            line.text
+            for file in attempt.patch.files
+            for hunk in file.hunks
+            for line in hunk.lines
+            if line.marker == "+"
+        ]
+        numbers = [parse_coordinate(finding.at, "turn").number or 0 for finding in turns]
+        is_copied = any(is_copied_from(added, attempt.turns, number) for number in numbers)
+        if is_copied or touches_runner(file.path for file in attempt.patch.files):
+            return None
+        return "the patch's added lines do not stand in the cited turn's result before they were written"
+
+
+class _SentBackError(Exception):
+    """A submission that goes back to the grader; the text says what to mend."""

@@ -1,0 +1,294 @@
+"""The grader's tools: their schemas, and the dispatch of a call to what it shows.
+
+Every call is answered: a bad name, bad arguments or a missing place come back as a line that starts with `error:`,
+in the conversation. Tools read; the one that runs anything is `run_check`, and it runs in a sandbox.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from gagar_cli.core.patch import PatchConflict
+from gagar_cli.core.ranking import FLAGS
+from gagar_cli.core.rubric import DIMENSIONS
+from gagar_cli.errors import SandboxError
+from gagar_cli.grader import views
+from gagar_cli.grader.checks import MAX_COMMAND_CHARS, CheckRunner, describe
+from gagar_cli.grader.pages import page, show_inline
+from gagar_cli.grader.workspace import Attempt, Workspace
+
+SUBMIT = "submit_ranking"
+_SEARCH_PLACES = ("repo", "patches", "turns", "test_output", "all")
+
+_TEXT = {"type": "string"}
+_NUMBER = {"type": "integer", "minimum": 1}
+_CANDIDATE = {"type": "string", "description": "blind id, for example c01"}
+
+
+def _schema(
+    name: str, description: str, required: Mapping[str, Any], optional: Mapping[str, Any]
+) -> dict[str, Any]:
+    parameters = {
+        "type": "object",
+        "properties": {**required, **optional},
+        "required": list(required),
+        "additionalProperties": False,
+    }
+    return {
+        "type": "function",
+        "function": {"name": name, "description": description, "parameters": parameters},
+    }
+
+
+_FINDING_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "kind": {"type": "string", "enum": ["patch", "turn", "test_output", "repo", "exec"]},
+        "at": {"type": "string", "description": "coordinate as shown left of │, for example c01:src/a.py:17"},
+        "anchor": {"type": "string", "description": "at least 8 characters copied from that line"},
+        "claim": _TEXT,
+        "supports": {"type": "array", "items": {"type": "string", "enum": [*DIMENSIONS, *FLAGS]}},
+        "compared_with": {"type": "string", "description": "a sibling's coordinate, optional"},
+    },
+    "required": ["kind", "at", "anchor", "claim", "supports"],
+}
+
+_ENTRY_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "id": _CANDIDATE,
+        "scores": {
+            "type": "object",
+            "properties": {name: {"type": "integer", "minimum": 1, "maximum": 5} for name in DIMENSIONS},
+            "required": list(DIMENSIONS),
+        },
+        "flags": {"type": "object", "properties": {name: {"type": "boolean"} for name in FLAGS}},
+        "findings": {"type": "array", "items": _FINDING_SCHEMA},
+        "rationale": _TEXT,
+    },
+    "required": ["id", "findings", "rationale"],
+}
+
+_READING_SCHEMAS = [
+    _schema("overview", "The task, every attempt's size, touched files, leads.", {}, {"start": _NUMBER}),
+    _schema("list_files", "Files of the repository under a folder.", {}, {"path": _TEXT, "start": _NUMBER}),
+    _schema(
+        "read_file",
+        "A file at the base commit, or as a candidate's patch leaves it.",
+        {"path": _TEXT},
+        {"candidate": _CANDIDATE, "start": _NUMBER},
+    ),
+    _schema(
+        "search",
+        "Every line that contains a text, exactly as written.",
+        {"text": _TEXT},
+        {
+            "where": {"type": "string", "enum": list(_SEARCH_PLACES)},
+            "candidate": _CANDIDATE,
+            "start": _NUMBER,
+        },
+    ),
+    _schema(
+        "view_patch", "A candidate's patch.", {"candidate": _CANDIDATE}, {"path": _TEXT, "start": _NUMBER}
+    ),
+    _schema(
+        "compare_patches",
+        "The changed lines that only one of two patches has.",
+        {"first": _CANDIDATE, "second": _CANDIDATE},
+        {"start": _NUMBER},
+    ),
+    _schema(
+        "list_turns", "One line for each turn of an attempt.", {"candidate": _CANDIDATE}, {"start": _NUMBER}
+    ),
+    _schema(
+        "view_turns",
+        "The full text of turns first to last.",
+        {"candidate": _CANDIDATE, "first": _NUMBER},
+        {"last": _NUMBER, "start": _NUMBER},
+    ),
+    _schema(
+        "view_test_output",
+        "The test output of an attempt; its end where no start is given.",
+        {"candidate": _CANDIDATE},
+        {"start": _NUMBER},
+    ),
+]
+
+_RUN_CHECK_SCHEMA = _schema(
+    "run_check",
+    "Run a shell command in a fresh checkout with the candidate's patch. `tests` runs the task's own test command.",
+    {"candidate": _CANDIDATE, "command": _TEXT},
+    {"timeout_seconds": {"type": "number", "exclusiveMinimum": 0}},
+)
+
+_SUBMIT_SCHEMA = _schema(
+    SUBMIT,
+    "Submit scores, flags and findings for every candidate. Ends the grading when accepted.",
+    {"candidates": {"type": "array", "items": _ENTRY_SCHEMA}},
+    {
+        "order": {
+            "type": "array",
+            "items": {"type": "array", "items": _CANDIDATE},
+            "description": "tie groups of candidates, best first; reorders only within a tier",
+        },
+        "order_reason": _TEXT,
+    },
+)
+
+
+class Toolbox:
+    """The tools of one group's grading."""
+
+    def __init__(self, workspace: Workspace, checks: CheckRunner | None) -> None:
+        self._workspace = workspace
+        self._checks = checks
+        self._readers: dict[str, Callable[[Mapping[str, Any]], str]] = {
+            "overview": self._overview,
+            "list_files": self._list_files,
+            "read_file": self._read_file,
+            "search": self._search,
+            "view_patch": self._view_patch,
+            "compare_patches": self._compare_patches,
+            "list_turns": self._list_turns,
+            "view_turns": self._view_turns,
+            "view_test_output": self._view_test_output,
+        }
+
+    @property
+    def schemas(self) -> list[dict[str, Any]]:
+        """The tools of this group in the form of the chat-completions protocol."""
+        runs = [_RUN_CHECK_SCHEMA] if self._checks else []
+        return [*_READING_SCHEMAS, *runs, _SUBMIT_SCHEMA]
+
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> str:
+        """What a tool shows. Never raises for what the grader asked: mistakes are answered with `error:`."""
+        try:
+            if name == "run_check":
+                return await self._run_check(arguments)
+            if name in self._readers:
+                return await asyncio.to_thread(self._readers[name], arguments)
+        except _BadCallError as error:
+            return f"error: {error}"
+        except (PatchConflict, SandboxError) as error:
+            return f"error: {show_inline(str(error))}"
+        names = ", ".join(schema["function"]["name"] for schema in self.schemas)
+        return f"error: there is no tool {show_inline(name)!r}, expected one of {names}"
+
+    def _overview(self, arguments: Mapping[str, Any]) -> str:
+        sandbox_name = self._checks.name if self._checks else None
+        return page(views.overview(self._workspace, sandbox_name), _start(arguments))
+
+    def _list_files(self, arguments: Mapping[str, Any]) -> str:
+        if self._workspace.repository is None:
+            raise _BadCallError("no repository is supplied for this task")
+        prefix = _text(arguments, "path", default="").strip("/")
+        paths = self._workspace.repository.list_files()
+        inside = [path for path in paths if not prefix or path == prefix or path.startswith(prefix + "/")]
+        return page(
+            [show_inline(path) for path in inside], _start(arguments), empty=f"no files under {prefix!r}"
+        )
+
+    def _read_file(self, arguments: Mapping[str, Any]) -> str:
+        path = _text(arguments, "path")
+        candidate = self._attempt(arguments).blind_id if arguments.get("candidate") else None
+        lines = views.file_lines(self._workspace, path, candidate)
+        if lines is None:
+            where = "as this candidate leaves it" if candidate else "at the base commit"
+            reason = "" if self._workspace.repository else " (no repository is supplied)"
+            raise _BadCallError(f"there is no text file {show_inline(path)!r} {where}{reason}")
+        return page(lines, _start(arguments), empty="the file is empty")
+
+    def _search(self, arguments: Mapping[str, Any]) -> str:
+        text = _text(arguments, "text")
+        where = _text(arguments, "where", default="all")
+        if where not in _SEARCH_PLACES:
+            raise _BadCallError(
+                f"where is {show_inline(where)!r}, expected one of {', '.join(_SEARCH_PLACES)}"
+            )
+        candidate = self._attempt(arguments).blind_id if arguments.get("candidate") else None
+        hits = views.search_lines(self._workspace, text, where, candidate)
+        return page(hits, _start(arguments), empty="no line contains that text")
+
+    def _view_patch(self, arguments: Mapping[str, Any]) -> str:
+        attempt = self._attempt(arguments)
+        if attempt.trajectory.model_patch is None:
+            raise _BadCallError(f"the patch of {attempt.blind_id} is unknown")
+        path = _text(arguments, "path", default="") or None
+        return page(views.patch_lines(attempt, path), _start(arguments), empty="no changes")
+
+    def _compare_patches(self, arguments: Mapping[str, Any]) -> str:
+        first, second = self._attempt(arguments, "first"), self._attempt(arguments, "second")
+        return page(views.compare_lines(first, second), _start(arguments))
+
+    def _list_turns(self, arguments: Mapping[str, Any]) -> str:
+        return page(
+            views.turn_digests(self._attempt(arguments)), _start(arguments), empty="no turns are recorded"
+        )
+
+    def _view_turns(self, arguments: Mapping[str, Any]) -> str:
+        attempt = self._attempt(arguments)
+        first = _integer(arguments, "first", default=1)
+        last = _integer(arguments, "last", default=first)
+        empty = f"{attempt.blind_id} has {len(attempt.turns)} turns"
+        return page(views.turn_lines(attempt, first, last), _start(arguments), empty=empty)
+
+    def _view_test_output(self, arguments: Mapping[str, Any]) -> str:
+        lines = views.test_output_lines(self._attempt(arguments))
+        start = _integer(arguments, "start", default=max(1, len(lines) - 99))
+        return page(lines, start, empty="no test output is recorded")
+
+    async def _run_check(self, arguments: Mapping[str, Any]) -> str:
+        if self._checks is None:
+            raise _BadCallError("run_check is not available for this task")
+        candidate = self._attempt(arguments).blind_id
+        command = _text(arguments, "command")
+        if len(command) > MAX_COMMAND_CHARS or "\0" in command:
+            raise _BadCallError(
+                f"command must be a text of at most {MAX_COMMAND_CHARS} characters without NUL"
+            )
+        seconds = arguments.get("timeout_seconds")
+        if seconds is not None and (type(seconds) not in (int, float) or not 0 < seconds < float("inf")):
+            raise _BadCallError(f"timeout_seconds is {seconds!r}, expected a positive number")
+        number, result = await self._checks.run(candidate, command, seconds)
+        lines = views.execution_lines(self._workspace, candidate, number)
+        shown = (
+            lines
+            if len(lines) <= 120
+            else [*lines[:20], f"({len(lines) - 120} lines left out)", *lines[-100:]]
+        )
+        return "\n".join([describe(candidate, number, result), page(shown, 1, empty="no output")])
+
+    def _attempt(self, arguments: Mapping[str, Any], key: str = "candidate") -> Attempt:
+        name = _text(arguments, key)
+        if name not in self._workspace.attempts:
+            ids = ", ".join(self._workspace.attempts)
+            raise _BadCallError(f"{key} is {show_inline(name)!r}, expected one of {ids}")
+        return self._workspace.attempts[name]
+
+
+class _BadCallError(Exception):
+    """A call that cannot be carried out as asked; its text is the answer."""
+
+
+def _text(arguments: Mapping[str, Any], key: str, *, default: str | None = None) -> str:
+    value = arguments.get(key, default)
+    if value is None and default is not None:
+        value = default
+    if not isinstance(value, str) or (not value and default is None):
+        raise _BadCallError(
+            f"{key} is {value!r}, expected a text" if key in arguments else f"{key} is missing"
+        )
+    return value
+
+
+def _integer(arguments: Mapping[str, Any], key: str, *, default: int) -> int:
+    value = arguments.get(key)
+    if value is None:
+        return default
+    if type(value) is not int or value < 1:
+        raise _BadCallError(f"{key} is {value!r}, expected an integer of at least 1")
+    return value
+
+
+def _start(arguments: Mapping[str, Any]) -> int:
+    return _integer(arguments, "start", default=1)

@@ -1,0 +1,192 @@
+"""The workspace of one group: everything the grader may see of it, under blind ids.
+
+It holds candidates and references with their patches, turns and test outputs, the repository at its base commit where
+one is supplied, and what commands printed. Trajectory ids, policy names, rewards and other metadata stay outside:
+no tool can reach them. Nothing is run here; commands run in sandboxes that `checks.py` opens.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+from gagar_cli.core.blinding import blind_ids
+from gagar_cli.core.evidence import WINDOW_LINES, Coordinate
+from gagar_cli.core.integrity import Lead, find_leads
+from gagar_cli.core.patch import Patch, PatchConflict, PatchFile, apply_file, parse_patch, refuse_patch
+from gagar_cli.core.schema import Group, Trajectory
+from gagar_cli.core.text import split_lines
+from gagar_cli.core.turns import Turn, first_prompt, split_turns
+from gagar_cli.grader.pages import show_inline
+
+
+class Repository(Protocol):
+    """The base repository as the grader reads it (`sandbox/tree.py`)."""
+
+    def list_files(self) -> tuple[str, ...]:
+        """All regular files, as sorted paths relative to the root."""
+
+    def read_text(self, path: str) -> str | None:
+        """A file's text; None where it is absent, no regular file or not text."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One trajectory as the workspace shows it."""
+
+    blind_id: str
+    trajectory: Trajectory
+
+    @cached_property
+    def patch(self) -> Patch:
+        """The parsed patch; empty where it is unknown."""
+        return parse_patch(self.trajectory.model_patch or "")
+
+    @cached_property
+    def refusals(self) -> tuple[str, ...]:
+        """Why the patch must not be applied anywhere; empty where it may."""
+        return tuple(str(problem) for problem in (*self.patch.problems, *refuse_patch(self.patch)))
+
+    @cached_property
+    def turns(self) -> tuple[Turn, ...]:
+        """The turns of its message log."""
+        return split_turns(self.trajectory.messages)
+
+    @cached_property
+    def leads(self) -> tuple[Lead, ...]:
+        """Turns that could have brought the answer in."""
+        return find_leads(self.turns)
+
+    @cached_property
+    def test_lines(self) -> list[str]:
+        """The lines of its test output; empty where there is none."""
+        return split_lines(self.trajectory.test_output or "")
+
+    def file(self, path: str) -> PatchFile | None:
+        """What its patch does to a file, named as it is or as the tools show it."""
+        named = (
+            file for file in self.patch.files if path in (file.path, file.old_path, show_inline(file.path))
+        )
+        return next(named, None)
+
+
+class Workspace:
+    """One group, blind. Candidates are the passing attempts, references the failing ones."""
+
+    def __init__(self, group: Group, *, seed: int, repository: Repository | None) -> None:
+        self.task = group.task
+        self.repository = repository
+        by_id = {trajectory.trajectory_id: trajectory for trajectory in group.trajectories}
+        passing = [trajectory.trajectory_id for trajectory in group.passing]
+        failing = [trajectory.trajectory_id for trajectory in group.failing]
+        names = blind_ids(passing, seed, group.key, prefix="c") | blind_ids(
+            failing, seed, group.key, prefix="f"
+        )
+        self.trajectory_ids: Mapping[str, str] = names
+        self.attempts = {blind_id: Attempt(blind_id, by_id[name]) for blind_id, name in names.items()}
+        self.candidates = tuple(blind_id for blind_id in names if blind_id.startswith("c"))
+        self.references = tuple(blind_id for blind_id in names if blind_id.startswith("f"))
+        self.twins = _find_twins([self.attempts[blind_id] for blind_id in self.candidates])
+        self.executions: dict[tuple[str, int], list[str]] = {}
+        """The output lines of each command, by candidate and number."""
+        self.problem_statement = group.task.problem_statement or _shared_prompt(group) or ""
+
+    def read_file(self, path: str, candidate: str | None) -> str | None:
+        """A repository file at the base, or as a candidate's patch leaves it; None where there is no such file.
+
+        Raises:
+            PatchConflict: the candidate's patch does not apply to the base file.
+        """
+        base = self.repository.read_text(path) if self.repository else None
+        if candidate is None:
+            return base
+        changed = self.attempts[candidate].file(path)
+        if changed is None:
+            return base
+        if changed.change == "deleted" or changed.path != path:
+            return None
+        if changed.change == "added":
+            return apply_file(changed, None)
+        if self.repository is None:
+            return None
+        old = changed.old_path or path
+        return apply_file(changed, base if old == path else self.repository.read_text(old))
+
+    def next_execution(self, candidate: str, lines: Sequence[str]) -> int:
+        """Keep a command's output lines; the number under which findings cite it comes back."""
+        number = 1 + sum(owner == candidate for owner, _ in self.executions)
+        self.executions[candidate, number] = list(lines)
+        return number
+
+    def lines_near(self, place: Coordinate) -> list[str] | None:
+        """The lines within `WINDOW_LINES` of a coordinate; None where it does not exist."""
+        if place.owner != "base" and place.owner not in self.attempts:
+            return None
+        match place.kind:
+            case "patch":
+                return self._patch_lines_near(place)
+            case "repo":
+                return self._file_lines_near(place)
+            case "turn":
+                turns = self.attempts[place.owner].turns if place.owner in self.attempts else ()
+                turn = next((turn for turn in turns if turn.number == place.number), None)
+                return _window(turn.lines, place.line) if turn else None
+            case "test_output":
+                attempt = self.attempts.get(place.owner)
+                return _window(attempt.test_lines, place.line) if attempt else None
+            case "exec":
+                return _window(self.executions.get((place.owner, place.number or 0)), place.line)
+
+    def _patch_lines_near(self, place: Coordinate) -> list[str] | None:
+        attempt = self.attempts.get(place.owner)
+        file = attempt.file(place.path or "") if attempt else None
+        if file is None or place.line is None:
+            return None
+        wanted, is_removed = abs(place.line), place.line < 0
+        found = []
+        exists = False
+        for line in (line for hunk in file.hunks for line in hunk.lines):
+            number = line.old_line if is_removed else line.new_line
+            if number is None or (is_removed and line.marker != "-"):
+                continue
+            exists = exists or number == wanted
+            if abs(number - wanted) <= WINDOW_LINES:
+                found += [line.text, line.marker + line.text]
+        return found if exists else None
+
+    def _file_lines_near(self, place: Coordinate) -> list[str] | None:
+        try:
+            text = self.read_file(place.path or "", None if place.owner == "base" else place.owner)
+        except PatchConflict:
+            return None
+        return _window(split_lines(text), place.line) if text is not None else None
+
+
+def _window(lines: Sequence[str] | None, line: int | None) -> list[str] | None:
+    if lines is None:
+        return None
+    if line is None:
+        return list(lines)
+    if not 1 <= line <= len(lines):
+        return None
+    return list(lines[max(0, line - 1 - WINDOW_LINES) : line + WINDOW_LINES])
+
+
+def _find_twins(candidates: Sequence[Attempt]) -> dict[str, str]:
+    """Candidates whose non-empty patch is byte-identical to an earlier one's, to that one."""
+    first: dict[str, str] = {}
+    twins = {}
+    for attempt in candidates:
+        patch = attempt.trajectory.model_patch
+        if not patch:
+            continue
+        scored = first.setdefault(patch, attempt.blind_id)
+        if scored != attempt.blind_id:
+            twins[attempt.blind_id] = scored
+    return twins
+
+
+def _shared_prompt(group: Group) -> str | None:
+    return next(
+        (text for trajectory in group.trajectories if (text := first_prompt(trajectory.messages))), None
+    )

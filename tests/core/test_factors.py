@@ -1,0 +1,130 @@
+import json
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gagar_cli.core.factors import BUILT_IN, TierTable, dense_places, parse_tier_table, quality_factors
+from gagar_cli.core.ranking import TIERS
+from gagar_cli.errors import InputError
+
+SHARED = Path(__file__).resolve().parents[2].parent / "shared"
+FLASH = """\
+t1_first = 1.0
+t1_others = 0.9
+t2_best = 0.85
+t2_worst = 0.4
+t2_lone = 0.85
+t3 = 0.2
+"""
+
+
+def factors(*candidates: tuple[str, int], group: list[int] | None = None) -> list[float]:
+    codes = np.array(group or [0] * len(candidates))
+    tier = np.array([TIERS.index(name) for name, _ in candidates])
+    rank = np.array([rank for _, rank in candidates])
+    return quality_factors(BUILT_IN["flash"], dense_places(codes, tier, rank)).high.tolist()
+
+
+@pytest.mark.parametrize(
+    ("candidates", "expected"),
+    [
+        pytest.param([("T1", 1), ("T1", 2), ("T1", 3)], [1.0, 0.9, 0.9], id="T1"),
+        pytest.param([("T1", 1), ("T1", 1), ("T1", 2)], [1.0, 1.0, 0.9], id="T1-tie"),
+        pytest.param([("T2", 1)], [0.85], id="lone-T2"),
+        pytest.param([("T2", 1), ("T2", 1)], [0.85, 0.85], id="tied-T2"),
+        pytest.param([("T2", 2), ("T2", 1), ("T2", 3)], [0.625, 0.85, 0.4], id="T2-steps"),
+        pytest.param([("T2", 0), ("T2", 7), ("T2", 3)], [0.85, 0.4, 0.625], id="gaps-close"),
+        pytest.param([("T2", 1), ("T2", 2), ("T2", 2)], [0.85, 0.4, 0.4], id="dense-ties"),
+        pytest.param([("T3", 1), ("T3", 2)], [0.2, 0.2], id="T3"),
+        pytest.param([("T1", 5), ("T2", 9), ("T3", 2)], [1.0, 0.85, 0.2], id="each-tier-has-its-own-ranks"),
+        pytest.param([], [], id="none"),
+    ],
+)
+def test_flash_factors(candidates: list[tuple[str, int]], expected: list[float]) -> None:
+    assert factors(*candidates) == expected
+
+
+def test_groups_have_their_own_ranks() -> None:
+    assert factors(("T2", 1), ("T2", 2), ("T2", 2), ("T2", 3), group=[3, 1, 3, 1]) == [0.85, 0.85, 0.4, 0.4]
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from(TIERS), st.integers(0, 5)), max_size=20))
+def test_vectorised_factors_are_those_of_one_group_at_a_time(rows: list[tuple[int, str, int]]) -> None:
+    expected = []
+    for group, tier, rank in rows:
+        ranks = sorted({r for g, t, r in rows if (g, t) == (group, tier)})
+        expected.append(float(BUILT_IN["flash"].factor(tier, ranks.index(rank), len(ranks))))
+    assert (
+        factors(*((tier, rank) for _, tier, rank in rows), group=[group for group, _, _ in rows]) == expected
+    )
+
+
+def test_low_parts_hold_what_doubles_cannot() -> None:
+    exact = quality_factors(BUILT_IN["flash"], dense_places(np.zeros(4, int), np.ones(4, int), np.arange(4)))
+    for high, low, place in zip(exact.high.tolist(), exact.low.tolist(), range(4), strict=True):
+        assert abs(Fraction(high) + Fraction(low) - (Fraction("0.85") - Fraction(9 * place, 60))) < Fraction(
+            1, 2**100
+        )
+
+
+def test_built_in_table_is_what_its_toml_says() -> None:
+    assert parse_tier_table(FLASH, "flash.toml") == BUILT_IN["flash"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param(
+            FLASH + "t2_bets = 0.8\n", "t.toml:7: unknown key t2_bets, the nearest is t2_best", id="unknown"
+        ),
+        pytest.param("[T1]\nfirst = 1\n", "t.toml:1: unknown key T1, the nearest is t1_first", id="table"),
+        pytest.param(FLASH.replace("t3 = 0.2\n", ""), "t.toml: t3 is missing", id="missing"),
+        pytest.param(
+            FLASH.replace("0.4", "0.95"),
+            "t.toml:4: t2_worst is 0.95, expected at most t2_lone (0.85)",
+            id="order",
+        ),
+        pytest.param(
+            FLASH.replace("0.2", "0"), "t.toml:6: t3 is 0, expected more than 0 and at most 1", id="zero"
+        ),
+        pytest.param(
+            FLASH.replace("1.0", "1.2"), "t.toml:1: t1_first is 1.2, expected more than 0", id="above-1"
+        ),
+        pytest.param(FLASH.replace("0.2", '"low"'), "t.toml:6: t3 is 'low', expected a number", id="text"),
+        pytest.param(FLASH.replace("0.2", "true"), "t.toml:6: t3 is True, expected a number", id="bool"),
+        pytest.param(FLASH.replace("0.2", "nan"), "t.toml:6: t3 is NaN, expected more than 0", id="nan"),
+        pytest.param(FLASH.replace("0.2", "1e-99999999"), "t.toml:6: t3 is 1E-99999999", id="tiny"),
+        pytest.param("t1_first = 1.0\nt1_others =\n", "t.toml:2: not TOML", id="syntax"),
+        pytest.param("t3 = 0.2\nt3 = 0.3\n", "t.toml:2: not TOML", id="twice"),
+    ],
+)
+def test_bad_table_is_refused_naming_the_line(text: str, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        parse_tier_table(text, "t.toml")
+    assert caught.value.message.startswith(message)
+
+
+def test_table_that_ranks_a_lower_tier_higher_cannot_be_made() -> None:
+    half = Fraction(1, 2)
+    with pytest.raises(ValueError, match=r"t3 is 0\.9"):
+        TierTable(
+            t1_first=half, t1_others=half, t2_best=half, t2_worst=half, t2_lone=half, t3=Fraction(9, 10)
+        )
+
+
+@pytest.mark.shared
+@pytest.mark.skipif(
+    not (SHARED / "vectors").is_dir(), reason="the reference vectors are not beside this checkout"
+)
+def test_factors_of_the_reference_vectors() -> None:
+    for group in json.loads((SHARED / "vectors" / "vectors.json").read_text())["groups"]:
+        exact = group["gagar_exact"]
+        expected = [float(Fraction(q)) for q in exact.get("q", []) if q]
+        rows = [group["input"][i] for i in exact["valid_index"]]
+        passing = [row for row in rows if row["passed"] and not row["integrity_violation"]]
+        if expected:
+            assert factors(*((row["tier"], row["rank"]) for row in passing)) == expected

@@ -1,0 +1,160 @@
+import json
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from gagar_cli.core.schema import Group, GroupKey, Message, Task, ToolCall, Trajectory
+
+
+def chat_body(*calls: tuple[str, dict[str, Any]], content: str | None = None) -> dict[str, Any]:
+    """A chat-completions body whose reply makes these tool calls."""
+    tool_calls = [
+        {
+            "id": f"call_{n}",
+            "type": "function",
+            "function": {"name": name, "arguments": json.dumps(arguments)},
+        }
+        for n, (name, arguments) in enumerate(calls, 1)
+    ]
+    message = {"role": "assistant", "content": content, "tool_calls": tool_calls}
+    usage = {"prompt_tokens": 100, "completion_tokens": 10, "prompt_tokens_details": {"cached_tokens": 40}}
+    return {"choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}], "usage": usage}
+
+
+class ScriptedEndpoint:
+    """A real HTTP endpoint that answers with listed replies, in order, and keeps the requests.
+
+    A reply is a body (bytes or JSON), optionally with a status and headers: `(503, body, {"retry-after": "1"})`.
+    """
+
+    def __init__(self, replies: Sequence[Any]) -> None:
+        self.requests: list[dict[str, Any]] = []
+        self.headers: list[dict[str, str]] = []
+        self._replies = list(replies)
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
+        self._thread.start()
+        self.base_url = f"http://127.0.0.1:{self._server.server_port}/v1"
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        endpoint = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["content-length"]))
+                endpoint.requests.append(json.loads(body))
+                endpoint.headers.append(dict(self.headers))
+                reply = endpoint._replies.pop(0) if endpoint._replies else (500, b"no reply is left")
+                status, payload, *more = reply if isinstance(reply, tuple) else (200, reply)
+                data = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
+                self.send_response(status)
+                for name, value in (more[0] if more else {}).items():
+                    self.send_header(name, value)
+                self.send_header("content-length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            def log_message(self, *arguments: Any) -> None:
+                pass
+
+        return Handler
+
+
+@pytest.fixture
+def chat() -> Callable[..., dict[str, Any]]:
+    """Make a chat-completions body from (tool name, arguments) pairs."""
+    return chat_body
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[..., ScriptedEndpoint]]:
+    """Start endpoints with listed replies; they are stopped with the test."""
+    endpoints: list[ScriptedEndpoint] = []
+
+    def start(*replies: Any) -> ScriptedEndpoint:
+        endpoints.append(ScriptedEndpoint(replies))
+        return endpoints[-1]
+
+    yield start
+    for endpoint in endpoints:
+        endpoint.close()
+
+
+BASE = "def total(rows):\n    return sum(rows)\n\n\ndef label(row):\n    return str(row)\n"
+
+GOOD_PATCH = """\
+diff --git a/src/table.py b/src/table.py
+--- a/src/table.py
++++ b/src/table.py
+@@ -1,2 +1,2 @@
+ def total(rows):
+-    return sum(rows)
++    return sum(row.value for row in rows)
+"""
+
+NOISY_PATCH = """\
+diff --git a/src/table.py b/src/table.py
+--- a/src/table.py
++++ b/src/table.py
+@@ -1,2 +1,3 @@
+ def total(rows):
+-    return sum(rows)
++    print("debugging the rows", rows)
++    return sum(row.value for row in rows)
+"""
+
+
+class StaticRepository:
+    """A repository of literal files."""
+
+    def __init__(self, **files: str) -> None:
+        self._files = {"src/table.py": BASE, **files}
+
+    def list_files(self) -> tuple[str, ...]:
+        return tuple(sorted(self._files))
+
+    def read_text(self, path: str) -> str | None:
+        return self._files.get(path)
+
+
+def trajectory(name: str, patch: str | None, *, passed: bool = True, **changes: Any) -> Trajectory:
+    messages = (
+        Message("user", "total() ignores row.value"),
+        Message("assistant", "", (ToolCall("bash", '{"command": "grep -n total src/table.py"}'),)),
+        Message("tool", "1:def total(rows):"),
+    )
+    values = {"messages": messages, "model_patch": patch, "test_output": "ran 3 tests\nOK", **changes}
+    return Trajectory(name, float(passed), passed, **values)
+
+
+@pytest.fixture
+def group() -> Group:
+    """Two passing attempts, the second with a debug print, and a failing one."""
+    return Group(
+        GroupKey(7, "tables"),
+        Task(
+            "tables-1",
+            "total() ignores row.value",
+            "demo/tables",
+            "abc123",
+            test_command="python3 -m unittest",
+        ),
+        (
+            trajectory("policy-x/good", GOOD_PATCH),
+            trajectory("policy-x/noisy", NOISY_PATCH),
+            trajectory("policy-x/failed", "", passed=False),
+        ),
+    )
+
+
+@pytest.fixture
+def repository() -> StaticRepository:
+    return StaticRepository()
