@@ -5,8 +5,9 @@ Strings from dumps, endpoints and sandboxes pass `escape_untrusted` here; markup
 candidate named `[/red]` stays a name. Colour obeys `NO_COLOR` and is off where the stream is no terminal.
 """
 
+import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -47,6 +48,21 @@ def write_error(message: str, hint: str | None = None) -> None:
 def print_result(renderable: "RenderableType", *, stderr: bool = False) -> None:
     """A table or text of rich, to stdout by default."""
     make_console(stderr=stderr).print(renderable)
+
+
+def write_summary(
+    table: "RenderableType",
+    record: Mapping[str, object],
+    *,
+    as_json: bool,
+    to_stderr: bool = False,
+    quiet: bool = False,
+) -> None:
+    """The result of a command: one JSON object or a table on stdout; on stderr where stdout carries records."""
+    if as_json:
+        sys.stdout.write(json.dumps(record, ensure_ascii=True, allow_nan=False) + "\n")
+    elif not (to_stderr and quiet):
+        print_result(table, stderr=to_stderr)
 
 
 @contextmanager

@@ -1,0 +1,310 @@
+"""The grading run: a dump in, one ranking a group out, each on disk the moment it is done.
+
+Groups are graded side by side; a group's heavy columns are read when a worker takes it and dropped when it is done.
+Killed at any moment, the same command goes on: a group whose input is unchanged is not graded twice, and one that
+failed for a passing reason (endpoint, sandbox, a budget) is tried again.
+"""
+
+import asyncio
+import hashlib
+import json
+import tempfile
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from gagar_cli import __version__
+from gagar_cli.core.grouping import REASONS, GroupOutlines, outline_groups
+from gagar_cli.core.ranking import GroupRanking
+from gagar_cli.core.schema import Group, GroupKey, Task
+from gagar_cli.errors import UsageError
+from gagar_cli.grader.client import EndpointClient, EndpointSettings
+from gagar_cli.grader.loop import GroupLimits
+from gagar_cli.grader.prompts import prompt_version
+from gagar_cli.grader.session import OWED_REASONS, GroupMeans, grade_group
+from gagar_cli.grading_summary import GradeResult, summarise
+from gagar_cli.io.conversations import ConversationLog
+from gagar_cli.io.dump import Dump, ReadOptions, open_dump
+from gagar_cli.io.ledger import Ledger
+from gagar_cli.io.rankings import ranking_from_record, ranking_to_record, write_rankings_parquet
+from gagar_cli.io.writers import StdoutRecords, refuse_existing
+from gagar_cli.progress import ProgressCallback, no_progress
+from gagar_cli.sandbox.base import Checkout, SandboxLimits
+from gagar_cli.sandbox.select import ChosenBackend, choose_backend
+from gagar_cli.sandbox.tree import RepositoryStore, RepositoryTree
+
+
+@dataclass(frozen=True, slots=True)
+class GradeSettings:
+    """What `gagar grade` was asked to do."""
+
+    dumps: tuple[str, ...]
+    output: str
+    """`.jsonl` (which is the ledger), `.parquet` (with a ledger beside it), or `-`."""
+    endpoint: EndpointSettings
+    read: ReadOptions = field(default_factory=ReadOptions)
+    limits: GroupLimits = field(default_factory=GroupLimits)
+    ledger: str | None = None
+    """Only with output `-`: where to keep the ledger, so that the run can go on after a stop."""
+    concurrency: int = 8
+    """Groups that are graded side by side."""
+    seed: int = 0
+    """Of the blind order of the candidates."""
+    repos: str | None = None
+    sandbox: str = "auto"
+    sandbox_image: str | None = None
+    sandbox_limits: SandboxLimits = field(default_factory=SandboxLimits)
+    check_seconds: float = 300.0
+    max_groups: int | None = None
+    """Grade at most this many eligible groups, in the order of the dump."""
+    overwrite: bool = False
+
+    @property
+    def ledger_path(self) -> str | None:
+        """Where finished groups are kept; None where nothing can be resumed."""
+        if self.output == "-":
+            return self.ledger
+        is_table = Path(self.output).suffix.lower() in (".parquet", ".pq")
+        return f"{self.output}.ledger.jsonl" if is_table else self.output
+
+    def record(self, sandbox: str) -> dict[str, object]:
+        """The settings that a ranking depends on: a ledger goes on only under the same ones."""
+        endpoint = self.endpoint
+        return {
+            "gagar": __version__,
+            "model": endpoint.model,
+            "temperature": endpoint.temperature,
+            "model_seed": endpoint.seed,
+            "max_output_tokens": endpoint.max_output_tokens,
+            "extra_body": dict(endpoint.extra_body),
+            "prompt_version": prompt_version(),
+            "limits": asdict(self.limits),
+            "seed": self.seed,
+            "sandbox": sandbox,
+            "sandbox_image": self.sandbox_image,
+            "has_repos": self.repos is not None,
+            "check_seconds": self.check_seconds,
+        }
+
+
+def run(settings: GradeSettings, progress: ProgressCallback = no_progress) -> GradeResult:
+    """Grade every eligible group of a dump that is not graded yet.
+
+    Raises:
+        UsageError: settings that cannot be carried out, or a ledger that was written under other ones.
+        InputError: bad data in the dump.
+        OutputError: the output exists, is locked, or cannot be written.
+        SandboxError: the sandbox that was named is not available.
+        EndpointError: the endpoint refuses every call, or an accident that all groups would meet.
+    """
+    _check_outputs(settings)
+    with ExitStack() as stack:
+        dump = stack.enter_context(open_dump(settings.dumps, settings.read))
+        run_directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gagar-")))
+        return asyncio.run(_Run(settings, dump, run_directory, progress, stack).grade_all())
+
+
+def _check_outputs(settings: GradeSettings) -> None:
+    if settings.ledger is not None and settings.output != "-":
+        raise UsageError("--ledger is only for `-o -`", "other outputs keep their own ledger")
+    is_table = settings.ledger_path not in (None, settings.output)
+    if is_table and settings.output != "-":
+        refuse_existing(settings.output, overwrite=settings.overwrite)
+    elif settings.ledger_path is not None:
+        refuse_existing(settings.ledger_path, overwrite=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """A group to grade: its place in the index, nothing heavy."""
+
+    key: GroupKey
+    rows: tuple[int, ...]
+
+
+class _Run:
+    """One run over an open dump."""
+
+    def __init__(
+        self,
+        settings: GradeSettings,
+        dump: Dump,
+        run_directory: Path,
+        progress: ProgressCallback,
+        stack: ExitStack,
+    ) -> None:
+        self._settings = settings
+        self._dump = dump
+        self._progress = progress
+        self._stack = stack
+        self._reading = asyncio.Lock()
+        self._done: dict[GroupKey, GroupRanking] = {}
+        self._rankings: dict[GroupKey, GroupRanking] = {}
+        self._store = RepositoryStore(Path(settings.repos), run_directory) if settings.repos else None
+        self._config_digest = ""
+        self._ledger: Ledger | None = None
+        self._stdout = StdoutRecords() if settings.output == "-" else None
+        self._conversations: ConversationLog | None = None
+
+    async def grade_all(self) -> GradeResult:
+        """Grade, record and summarise."""
+        settings = self._settings
+        backend = await self._choose_backend()
+        config = settings.record(backend.name)
+        self._config_digest = _digest(config)
+        self._open_ledger(config)
+        outlines, jobs = self._plan()
+        client = EndpointClient(settings.endpoint)
+        n_before = sum(self._is_final(job.key) for job in jobs)
+        try:
+            await self._grade_jobs(jobs, client, backend)
+        finally:
+            await client.close()
+        if self._ledger is not None and self._ledger.path != settings.output and settings.output != "-":
+            write_rankings_parquet(settings.output, self._rankings.values())
+        notes = [*self._dump.report.notes, *(self._ledger.notes if self._ledger else ())]
+        return summarise(
+            self._rankings,
+            outlines,
+            settings.endpoint.model,
+            backend=backend,
+            report=self._dump.report,
+            n_resumed=n_before,
+            notes=notes,
+        )
+
+    async def _choose_backend(self) -> ChosenBackend:
+        settings = self._settings
+        has_images = "docker_image" not in self._dump.report.missing_columns
+        if self._store is None and not has_images and settings.sandbox == "auto":
+            return ChosenBackend(
+                None, "inspect-only", "no repository or image is supplied, so nothing can be run"
+            )
+        return await choose_backend(
+            settings.sandbox, image=settings.sandbox_image, dump_has_images=has_images
+        )
+
+    def _open_ledger(self, config: Mapping[str, object]) -> None:
+        path = self._settings.ledger_path
+        if path is None:
+            return
+        self._ledger = self._stack.enter_context(
+            Ledger.open(path, config=config, overwrite=self._settings.overwrite)
+        )
+        self._conversations = self._stack.enter_context(ConversationLog(f"{path}.conversations.jsonl.zst"))
+        for record in self._ledger.records:
+            ranking = ranking_from_record(record)
+            self._done[ranking.key] = ranking
+
+    def _plan(self) -> tuple[GroupOutlines, list[_Job]]:
+        """Groups out of reach are recorded as skipped; the others become jobs, in the order of the dump."""
+        index = self._dump.index.with_row_index("row").filter(pl.col("row") == pl.col("primary_row"))
+        n_groups = int(index["group"].max() or 0) + 1  # type: ignore[arg-type] # a maximum of unsigned integers
+        outlines = outline_groups(
+            index["group"].to_numpy(), index["passed"].to_numpy(), index["invalid"].to_numpy(), n_groups
+        )
+        heads = index.group_by("group", maintain_order=True).agg("step", "group_id", "row", "invalid")
+        jobs = []
+        for code, steps, names, rows, invalid in heads.iter_rows():
+            key = GroupKey(steps[0], names[0])
+            if outlines.is_eligible[code]:
+                jobs.append(_Job(key, tuple(np.asarray(rows)[~np.asarray(invalid)].tolist())))
+            else:
+                self._record(GroupRanking(key, "skipped", REASONS[outlines.reason[code]]))
+        return outlines, jobs[: self._settings.max_groups]
+
+    async def _grade_jobs(self, jobs: list[_Job], client: EndpointClient, backend: ChosenBackend) -> None:
+        waiting = iter(jobs)
+        n_done = n_ungraded = 0
+
+        async def work() -> None:
+            nonlocal n_done, n_ungraded
+            for job in waiting:
+                ranking = await self._grade_job(job, client, backend)
+                n_done += 1
+                n_ungraded += ranking.status == "ungraded"
+                self._progress(n_done, len(jobs), f"{n_ungraded} ungraded" if n_ungraded else "")
+
+        self._progress(0, len(jobs), "")
+        try:
+            async with asyncio.TaskGroup() as workers:
+                for _ in range(min(self._settings.concurrency, len(jobs))):
+                    workers.create_task(work())
+        except BaseExceptionGroup as group:
+            # The first accident stops the run; what others met while they were stopped adds nothing.
+            raise group.exceptions[0] from None
+
+    async def _grade_job(self, job: _Job, client: EndpointClient, backend: ChosenBackend) -> GroupRanking:
+        async with self._reading:
+            group = await asyncio.to_thread(self._read_group, job)
+            input_digest = await asyncio.to_thread(_digest_group, group)
+        earlier = self._done.get(job.key)
+        if earlier is not None and self._is_final(job.key) and earlier.input_digest == input_digest:
+            self._record(earlier)
+            return earlier
+        settings = self._settings
+        means = await asyncio.to_thread(self._means, group.task, backend)
+        graded = await grade_group(group, client, means, limits=settings.limits, seed=settings.seed)
+        ranking = replace(graded.ranking, input_digest=input_digest, config_digest=self._config_digest)
+        if self._conversations is not None:
+            self._conversations.append(job.key, graded.messages)
+        self._record(ranking)
+        return ranking
+
+    def _read_group(self, job: _Job) -> Group:
+        pairs = self._dump.read_trajectories(job.rows)
+        return Group(job.key, pairs[0][0], tuple(trajectory for _, trajectory in pairs))
+
+    def _means(self, task: Task, backend: ChosenBackend) -> GroupMeans:
+        """The repository and the way to run things in it, as far as this task has them."""
+        tree: RepositoryTree | None = None
+        if self._store is not None:
+            tree = self._store.find(task.instance_id, task.repo, task.base_commit)
+        image = task.docker_image or self._settings.sandbox_image
+        if backend.backend is None or (tree is None and not task.docker_image):
+            return GroupMeans(repository=tree)
+        checkout = Checkout(tree=tree.path if tree else None, image=image, workdir=task.workdir)
+        opener = partial(_open_sandbox, backend, checkout, self._settings.sandbox_limits)
+        return GroupMeans(tree, backend.name, opener, self._settings.check_seconds)
+
+    def _is_final(self, key: GroupKey) -> bool:
+        """Whether an earlier run settled this group under these settings."""
+        earlier = self._done.get(key)
+        if earlier is None or earlier.config_digest != self._config_digest:
+            return False
+        return earlier.status == "graded" or (
+            earlier.status == "ungraded" and not (earlier.reason or "").startswith(OWED_REASONS)
+        )
+
+    def _record(self, ranking: GroupRanking) -> None:
+        """Put a ranking where it belongs, once."""
+        self._rankings[ranking.key] = ranking
+        record = ranking_to_record(ranking)
+        earlier = self._done.get(ranking.key)
+        if self._ledger is not None and (earlier is None or ranking_to_record(earlier) != record):
+            self._ledger.append(record)
+        if self._stdout is not None and not self._stdout.write(record):
+            raise BrokenPipeError
+
+
+async def _open_sandbox(chosen: ChosenBackend, checkout: Checkout, limits: SandboxLimits, patch: str):  # type: ignore[no-untyped-def]
+    assert chosen.backend is not None  # noqa: S101 - callers checked
+    return await chosen.backend.open(checkout, patch, limits)
+
+
+def _digest_group(group: Group) -> str:
+    """A digest of what is graded; where the records lie does not matter."""
+    return _digest(
+        asdict(replace(group, trajectories=tuple(replace(one, where="") for one in group.trajectories)))
+    )
+
+
+def _digest(value: object) -> str:
+    """Sixteen hex digits of a value's canonical JSON."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), default=str)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]

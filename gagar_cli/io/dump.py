@@ -1,0 +1,192 @@
+"""Rollout dumps in two phases: an index of scalar columns for all of it, then the heavy columns of a few rows.
+
+A dump is files, folders of shards, or `-`; JSON lines (plain, gzip, zstd) or Parquet. `open_dump` reads everything
+once and refuses what is ambiguous; afterwards memory holds the index only, and `read_trajectories` fetches single
+records by place. The files must stay as they are while a dump is open.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Self
+
+import polars as pl
+
+from gagar_cli.core.schema import Task, Trajectory
+from gagar_cli.errors import InputError, UsageError
+from gagar_cli.io.index import locate
+from gagar_cli.io.parquet import ParquetSource
+from gagar_cli.io.records import Fields, exploded, placed
+from gagar_cli.io.scan import DumpReport, ReadOptions, Scan
+from gagar_cli.io.sources import JsonlSource, Place, Source
+from gagar_cli.io.streams import list_shards, open_input, show_path
+from gagar_cli.io.trajectories import join_segments, read_task, read_trajectory
+
+__all__ = ["Dump", "DumpReport", "ReadOptions", "open_dump"]
+
+
+class Dump:
+    """An open dump: its index, and its records on demand. A context manager; owns files and temporary space."""
+
+    def __init__(
+        self,
+        index: pl.DataFrame,
+        report: DumpReport,
+        sources: Sequence[Source],
+        fields: Fields,
+        explode: str | None,
+    ) -> None:
+        self.index = index
+        self.report = report
+        self._sources = tuple(sources)
+        self._fields = fields
+        self._explode = explode
+        self._segments = _segments_of(index)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the files; the index stays usable."""
+        for source in self._sources:
+            source.close()
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The names of the files, shards one by one; the index's `source` counts into them."""
+        return tuple(source.name for source in self._sources)
+
+    def where(self, row: int) -> str:
+        """The place of a row of the index as messages tell it: `dump.jsonl:12`, `dump.jsonl:12[3]` when exploded."""
+        return locate(self.index, self._sources, row)
+
+    def read_trajectories(self, rows: Sequence[int]) -> list[tuple[Task, Trajectory]]:
+        """Task and trajectory of each row, in the given order; a first segment brings the later ones with it.
+
+        Memory: the records asked for. Raises:
+            InputError: a heavy field has a wrong type, or the file changed.
+        """
+        wanted = sorted({part for row in rows for part in self._segments.get(row, (row,))})
+        read = dict(zip(wanted, self._read_rows(wanted), strict=True))
+        made = []
+        for row in rows:
+            task, trajectory = read[row]
+            if row in self._segments:
+                trajectory = join_segments(trajectory, [read[part][1] for part in self._segments[row]])
+            made.append((task, trajectory))
+        return made
+
+    def iter_records(self) -> Iterator[dict[str, object]]:
+        """Every record of the index in its order with all its fields, exploded ones laid over their parent."""
+        for (number,), rows in self.index.group_by("source", maintain_order=True):
+            source = self._sources[number]
+            places, spread = _distinct_places(rows)
+            for record, items in zip(source.read_whole(places), spread, strict=True):
+                for item in items:
+                    yield record if item is None else exploded(record, self._explode, item)
+
+    @property
+    def is_spliceable(self) -> bool:
+        """Whether every row of the index is one line of JSON, so that `iter_texts` can give it."""
+        return self.index["item"].null_count() == self.index.height and not self.index["offset"].has_nulls()
+
+    def iter_texts(self) -> Iterator[str]:
+        """The lines of the records in the order of the index, as they are in the file; needs `is_spliceable`."""
+        for (number,), rows in self.index.group_by("source", maintain_order=True):
+            places, _ = _distinct_places(rows)
+            yield from self._sources[number].read_texts(places)
+
+    def _read_rows(self, rows: Sequence[int]) -> Iterator[tuple[Task, Trajectory]]:
+        chosen = self.index[list(rows)].with_columns(pl.Series("row", list(rows), dtype=pl.UInt32))
+        for (number,), part in chosen.group_by("source", maintain_order=True):
+            source = self._sources[number]
+            places, spread = _distinct_places(part)
+            row_values = part.select("row", "trajectory_id", "reward", "passed").iter_rows()
+            for record, items in zip(source.read(places, self._fields), spread, strict=True):
+                for item in items:
+                    row, trajectory_id, reward, passed = next(row_values)
+                    merged = record if item is None else exploded(record, self._explode, item)
+                    yield self._build(merged, self.where(row), trajectory_id, reward, passed=passed)
+
+    def _build(
+        self,
+        record: Mapping[str, object],
+        where: str,
+        trajectory_id: str,
+        reward: float | None,
+        *,
+        passed: bool,
+    ) -> tuple[Task, Trajectory]:
+        try:
+            return read_task(record, self._fields), read_trajectory(
+                record,
+                self._fields,
+                trajectory_id=trajectory_id,
+                reward=float("nan") if reward is None else reward,
+                passed=passed,
+                where=where,
+            )
+        except InputError as error:
+            raise placed(error, where) from error
+
+
+def open_dump(paths: Sequence[str], options: ReadOptions) -> Dump:
+    """Read the index of a dump: every record once, types checked, ids settled.
+
+    Raises:
+        UsageError: no path, `-` twice, or a mapped name that is not canonical.
+        InputError: a file cannot be read, a record is bad (unless skipped), ids clash, or there are no records.
+        OutputError: no space to expand a compressed input.
+    """
+    if not paths or list(paths).count("-") > 1:
+        raise UsageError("a dump is files, folders, or `-` once")
+    fields = Fields(options.fields)
+    with ExitStack() as opened:
+        sources: list[Source] = []
+        for path in [shard for named in paths for shard in list_shards(named)]:
+            sources.append(_open_source(path, options))
+            opened.callback(sources[-1].close)
+        index, report = Scan(sources, fields, options).run()
+        opened.pop_all()
+    return Dump(index, report, sources, fields, options.explode)
+
+
+def _open_source(path: str, options: ReadOptions) -> Source:
+    stream, kind = open_input(path)
+    if kind == "parquet":
+        stream.close()
+        return ParquetSource(
+            path,
+            explode=options.explode,
+            group_by=options.group_by,
+            max_record_bytes=options.max_record_bytes,
+        )
+    name = show_path(path)
+    return JsonlSource(name, stream, explode=options.explode, max_record_bytes=options.max_record_bytes)
+
+
+def _distinct_places(rows: pl.DataFrame) -> tuple[list[Place], list[list[int | None]]]:
+    """The places of rows of one source in order, each once, and the items wanted of each."""
+    places: list[Place] = []
+    items: list[list[int | None]] = []
+    for line, offset, length, item in rows.select("line", "offset", "length", "item").iter_rows():
+        if not places or places[-1].line != line:
+            places.append(Place(line, offset, length))
+            items.append([])
+        items[-1].append(item)
+    return places, items
+
+
+def _segments_of(index: pl.DataFrame) -> dict[int, list[int]]:
+    """For each first row of a trajectory in several records: all its rows in the order of `segment`."""
+    rows = pl.int_range(index.height, dtype=pl.UInt32, eager=True).alias("row")
+    parts = index.select("primary_row", "segment", rows).filter(pl.col("primary_row").is_duplicated())
+    grouped: dict[int, list[int]] = {}
+    for primary, row in parts.sort("segment", "row").select("primary_row", "row").iter_rows():
+        grouped.setdefault(primary, []).append(row)
+    return grouped

@@ -1,0 +1,198 @@
+"""A whole dump written again with columns added: nothing that was there is typed anew.
+
+JSON lines keep their text, only cut between members; Parquet is streamed in batches with its schema. A column that is
+added replaces one of the same name, but for `advantage`: what the dump had stays as `advantage_input`. Memory is
+bounded by one record, or one batch of Parquet.
+"""
+
+import os
+import sys
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from gagar_cli.core.text import escape_untrusted, shorten
+from gagar_cli.errors import InputError, UsageError
+from gagar_cli.io.dump import Dump
+from gagar_cli.io.jsonl import dump_line
+from gagar_cli.io.sources import JsonlSource
+from gagar_cli.io.splice import splice_members
+from gagar_cli.io.streams import list_shards, show_path
+from gagar_cli.io.writers import _compressed, write_atomically
+
+KEPT_AS = {"advantage": "advantage_input"}
+_CHUNK_ROWS = 4096
+_BATCH_BYTES = 64 * 1024**2
+_MIN_BATCH_ROWS, _MAX_BATCH_ROWS = 16, 131_072
+
+
+def is_parquet(path: str) -> bool:
+    """Whether a path names a Parquet file by its suffix."""
+    return Path(path).suffix.lower() in (".parquet", ".pq")
+
+
+def write_full_copy(path: str, dump: Dump, paths: Sequence[str], added: pl.DataFrame) -> tuple[str, ...]:
+    """The dump with the columns of `added`, one row of it for each row of the index, in reading order.
+
+    `paths` are what the dump was opened with. JSON lines for `-` and for any suffix but Parquet's. The names of the
+    dump's columns that `added` replaced come back; `advantage` is not one of them where it is kept.
+
+    Raises:
+        UsageError: Parquet is asked for, and the dump is not Parquet or is exploded.
+        InputError: Parquet files of different columns, or a file that changed.
+        OutputError: it cannot be written.
+    """
+    if not is_parquet(path):
+        replaced: set[str] = set()
+        _write_lines(path, _lines(dump, added, replaced))
+        return tuple(name for name in added.columns if name in replaced)
+    index = dump.index
+    if index["item"].null_count() < index.height or index["offset"].null_count() < index.height:
+        raise UsageError(
+            f"--full-copy to {show_path(path)} needs a Parquet dump with one row an attempt",
+            "name the output `.jsonl`, or leave out `--full-copy` for a sidecar",
+        )
+    shards = [shard for each in paths for shard in list_shards(each)]
+    with write_atomically(path) as stream:
+        return _write_parquet(stream, shards, index, added)
+
+
+def _write_lines(path: str, lines: Iterable[bytes]) -> None:
+    if path == "-":
+        sys.stdout.buffer.writelines(lines)
+        sys.stdout.buffer.flush()
+        return
+    with write_atomically(path) as raw, _compressed(raw, path) as stream:
+        stream.writelines(lines)
+
+
+def _lines(dump: Dump, added: pl.DataFrame, replaced: set[str]) -> Iterator[bytes]:
+    """The records as JSON lines, in the order of the index; names that lose their value are added to `replaced`."""
+    chunks = added.iter_slices(_CHUNK_ROWS)
+    values = (row for chunk in chunks for row in chunk.iter_rows(named=True))
+    if dump.index["offset"].null_count() or dump.index["item"].null_count() < dump.index.height:
+        for record, members in zip(dump.iter_records(), values, strict=True):
+            replaced |= _lost(record, members)
+            yield dump_line(_overlay(record, members))
+        return
+    for text, members in zip(_texts(dump), values, strict=True):
+        spliced = splice_members(text.decode(), members, KEPT_AS)
+        replaced |= spliced.replaced
+        yield spliced.text.encode() + b"\n"
+
+
+def _texts(dump: Dump) -> Iterator[bytes]:
+    """The bytes of every line of the index."""
+    for number, line, offset, length in dump.index.select("source", "line", "offset", "length").iter_rows():
+        source = cast("JsonlSource", dump._sources[number])
+        text = os.pread(source._stream.fileno(), length, offset)
+        if len(text) != length or not text.endswith((b"}", b" ", b"\t")):
+            raise InputError(f"{source.name}:{line}: the file changed while it was read")
+        yield text
+
+
+def _lost(names: Collection[str], added: Collection[str]) -> set[str]:
+    """Columns that are replaced and not kept under another name."""
+    return {name for name in added if name in names and (name not in KEPT_AS or KEPT_AS[name] in names)}
+
+
+def _overlay(record: dict[str, object], members: dict[str, object]) -> dict[str, object]:
+    kept = {KEPT_AS[key]: record[key] for key in KEPT_AS if key in record and KEPT_AS[key] not in record}
+    return {key: value for key, value in record.items() if key not in members} | kept | members
+
+
+def _write_parquet(
+    stream: BinaryIO, shards: Sequence[str], index: pl.DataFrame, added: pl.DataFrame
+) -> tuple[str, ...]:
+    lost: set[str] = set()
+    schema: Any = None
+    writer: Any = None
+    first_row = 0
+    try:
+        for number, shard in enumerate(shards):
+            lines = index.filter(pl.col("source") == number)["line"].to_numpy()
+            with _mapped(shard), pq.ParquetFile(shard, buffer_size=1024**2, pre_buffer=False) as file:
+                names, found = _renamed(file.schema_arrow, added)
+                lost |= _lost(file.schema_arrow.names, added.columns)
+                if writer is None:
+                    schema, columns = _extended(found, added)
+                    writer = pq.ParquetWriter(stream, schema, compression=_codec(file))
+                elif not found.equals(pa.schema([schema.field(name) for name in found.names])):
+                    raise InputError(
+                        f"{show_path(shard)}: columns differ from those of {show_path(shards[0])}",
+                        "copy such files one by one, or name the output `.jsonl`",
+                    )
+                for batch, start, n_rows in _batches(file, lines, show_path(shard)):
+                    part = added.slice(first_row + start, n_rows).to_arrow().cast(columns)
+                    arrays = [batch.column(name) for name in names] + part.combine_chunks().columns
+                    writer.write_table(pa.table(arrays, schema=schema))
+            first_row += len(lines)
+    finally:
+        if writer is not None:
+            writer.close()
+    return tuple(name for name in added.columns if name in lost)
+
+
+def _renamed(schema: Any, added: pl.DataFrame) -> tuple[list[str], Any]:
+    """Columns of a file that are kept, by their old names, and their schema under the new ones."""
+    names = []
+    fields = []
+    for field in schema:
+        if field.name in KEPT_AS and KEPT_AS[field.name] not in schema.names:
+            names.append(field.name)
+            fields.append(field.with_name(KEPT_AS[field.name]))
+        elif field.name not in added.columns:
+            names.append(field.name)
+            fields.append(field)
+    return names, pa.schema(fields, metadata=schema.metadata)
+
+
+def _extended(schema: Any, added: pl.DataFrame) -> tuple[Any, Any]:
+    columns = added.head(0).to_arrow(compat_level=pl.CompatLevel.oldest()).schema
+    return pa.schema([*schema, *columns], metadata=schema.metadata), columns
+
+
+def _codec(file: Any) -> str:
+    """The compression of the file's first column; the copy is compressed alike."""
+    metadata = file.metadata
+    if not metadata.num_row_groups or not metadata.num_columns:
+        return "zstd"
+    codec = str(metadata.row_group(0).column(0).compression).lower()
+    return {"uncompressed": "none", "lz4_raw": "lz4"}.get(codec, codec)
+
+
+def _batches(file: Any, lines: Any, name: str) -> Iterator[tuple[Any, int, int]]:
+    """The rows that the index has, in batches, each with its place among them; memory is bounded by their bytes."""
+    metadata = file.metadata
+    n_bytes = sum(metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups))
+    n_rows = int(
+        np.clip(_BATCH_BYTES * metadata.num_rows // max(n_bytes, 1), _MIN_BATCH_ROWS, _MAX_BATCH_ROWS)
+    )
+    n_before = 0
+    n_found = 0
+    for batch in file.iter_batches(n_rows):
+        start, stop = np.searchsorted(lines, (n_before + 1, n_before + batch.num_rows + 1))
+        if stop > start:
+            is_whole = stop - start == batch.num_rows
+            chosen = batch if is_whole else batch.take(pa.array(lines[start:stop] - n_before - 1))
+            yield chosen, int(start), int(stop - start)
+        n_before += batch.num_rows
+        n_found += int(stop - start)
+    if n_found != len(lines):
+        raise InputError(f"{name}: the file changed while it was read")
+
+
+@contextmanager
+def _mapped(path: str) -> Iterator[None]:
+    """Errors of pyarrow as errors of the input."""
+    try:
+        yield
+    except pa.ArrowException as error:
+        detail = shorten(escape_untrusted(str(error), keep_newlines=False), 200)
+        raise InputError(f"{show_path(path)}: cannot be copied: {detail}") from error

@@ -1,0 +1,57 @@
+"""Rankings files: one JSON line a group, or one Parquet row a candidate.
+
+They come from the grader, a person or another tool. The last line of a group wins, which is left to
+`latest_rankings`: a reader that follows a ledger wants them all. A line with a checksum must fit it.
+"""
+
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+
+from gagar_cli.core.ranking import GroupRanking
+from gagar_cli.core.schema import GroupKey
+from gagar_cli.errors import InputError
+from gagar_cli.io.jsonl import parse_line, read_lines
+from gagar_cli.io.ledger import read_checked
+from gagar_cli.io.ranking_records import ranking_from_record, ranking_to_record
+from gagar_cli.io.rankings_table import read_ranking_table, write_rankings_parquet
+from gagar_cli.io.records import placed
+from gagar_cli.io.streams import open_input, show_path
+
+__all__ = [
+    "latest_rankings",
+    "ranking_from_record",
+    "ranking_to_record",
+    "read_rankings",
+    "write_rankings_parquet",
+]
+
+
+def read_rankings(path: str) -> Iterator[GroupRanking]:
+    """The rankings of a file (JSON lines, `.gz`, `.zst`, `.parquet`) or of `-`, in order.
+
+    Raises:
+        InputError: the file cannot be read, or a line or row is no valid ranking; with its place.
+    """
+    stream, kind = open_input(path)
+    with closing(stream):
+        if kind == "parquet":
+            yield from read_ranking_table(path)
+            return
+        name = show_path(path)
+        for line in read_lines(stream):
+            record = parse_line(line, name)
+            if "checksum" in record:
+                record = read_checked(line, path)
+            try:
+                ranking = ranking_from_record(record)
+            except InputError as error:
+                raise placed(error, f"{name}:{line.number}") from error
+            yield ranking
+
+
+def latest_rankings(rankings: Iterable[GroupRanking]) -> dict[GroupKey, GroupRanking]:
+    """The last ranking of each group, in the order in which groups first appear."""
+    latest: dict[GroupKey, GroupRanking] = {}
+    for ranking in rankings:
+        latest[ranking.key] = ranking
+    return latest

@@ -1,0 +1,234 @@
+"""The one pass over a dump that makes its index: what is asked of it, and what it tells.
+
+The first record decides what groups all of them; from then on a record that cannot be grouped that way is bad, and
+never quietly put elsewhere. Bad records are collected, so that one run tells the first 20 of them.
+"""
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import polars as pl
+
+from gagar_cli.errors import InputError
+from gagar_cli.io.index import (
+    IndexBuilder,
+    describe_copy,
+    find_copies,
+    locate,
+    number_trajectories,
+    refuse_large_groups,
+    refuse_split_verdicts,
+)
+from gagar_cli.io.jsonl import MAX_RECORD_BYTES, show_value
+from gagar_cli.io.records import MISSING, Fields, attempts_of, exploded, placed, read_scalars
+from gagar_cli.io.sources import Place, Source
+
+MAX_LISTED_PROBLEMS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """How a dump is to be read."""
+
+    fields: Mapping[str, str] = field(default_factory=dict)
+    """Canonical name to the dotted path under which this dump has it."""
+    explode: str | None = None
+    """A list of attempts in each record: one row an attempt."""
+    group_by: str | None = None
+    """The field that groups records, where there is no group_id."""
+    pass_threshold: float = 1.0
+    """The smallest reward that passes, where there is no `resolved`."""
+    on_bad_record: Literal["fail", "skip"] = "fail"
+    max_record_bytes: int = MAX_RECORD_BYTES
+    max_group_size: int = 4096
+    """More trajectories than this are taken for a wrong group key."""
+
+
+@dataclass(frozen=True, slots=True)
+class DumpReport:
+    """What was found on reading, for summaries."""
+
+    n_records: int
+    """Rows of the index: records, or attempts with `explode`."""
+    n_bad_records: int
+    bad_records: tuple[str, ...]
+    """The first 20 messages, each with its place."""
+    n_disagree: int
+    """Valid rows where the reward against the threshold contradicts `resolved`."""
+    missing_columns: tuple[str, ...]
+    """Canonical fields that no record has."""
+    group_id_source: str
+    """`field:PATH`, or `record` where every exploded record is its own group."""
+    notes: tuple[str, ...]
+
+
+class Scan:
+    """The one pass over all sources that makes the index."""
+
+    def __init__(self, sources: Sequence[Source], fields: Fields, options: ReadOptions) -> None:
+        self._sources = sources
+        self._fields = fields
+        self._options = options
+        self._builder = IndexBuilder()
+        self._group_field: str | None = None
+        self._is_grouped = False
+        self._n_unnamed = 0
+        self._n_bad = 0
+        self._problems: list[InputError] = []
+
+    def run(self) -> tuple[pl.DataFrame, DumpReport]:
+        """The index and what is to be told about it.
+
+        Raises:
+            InputError: a bad record (unless skipped), clashing ids, a group that is too large, no records.
+        """
+        for number, source in enumerate(self._sources):
+            for place, record in source.scan(self._fields):
+                if isinstance(record, InputError):
+                    self._reject(record)
+                else:
+                    self._take(number, place, record)
+        self._raise_problems()
+        if not self._builder.n_rows:
+            names = ", ".join(source.name for source in self._sources[:3])
+            raise InputError(
+                f"{names}: no records", "every record was skipped as bad" if self._n_bad else None
+            )
+        self._check_mapping()
+        has_resolved = "resolved" not in self._fields.unseen
+        index, n_disagree = self._builder.finish(
+            has_resolved=has_resolved, pass_threshold=self._options.pass_threshold
+        )
+        index = number_trajectories(self._without_copies(index))
+
+        def where(row: int) -> str:
+            return locate(index, self._sources, row)
+
+        refuse_split_verdicts(index, where)
+        refuse_large_groups(index, self._options.max_group_size, where)
+        report = DumpReport(
+            n_records=index.height,
+            n_bad_records=self._n_bad,
+            bad_records=tuple(error.message for error in self._problems),
+            n_disagree=n_disagree,
+            missing_columns=tuple(sorted(self._fields.unseen)),
+            group_id_source=self._group_id_source(),
+            notes=tuple(self._notes(index, has_resolved=has_resolved)),
+        )
+        return index, report
+
+    def _take(self, number: int, place: Place, record: dict[str, object]) -> None:
+        where = f"{self._sources[number].name}:{place.line}"
+        if self._options.explode is None:
+            self._add(number, place, record, where=where, item=None)
+            return
+        try:
+            items = attempts_of(record, self._options.explode)
+        except InputError as error:
+            self._reject(placed(error, where))
+            return
+        for item in range(len(items)):
+            try:
+                merged = exploded(record, self._options.explode, item)
+            except InputError as error:
+                self._reject(placed(error, f"{where}[{item}]"))
+                continue
+            self._add(number, place, merged, where=f"{where}[{item}]", item=item)
+
+    def _add(
+        self, number: int, place: Place, record: Mapping[str, object], *, where: str, item: int | None
+    ) -> None:
+        try:
+            if self._fields.unseen:
+                self._fields.note_seen(record)
+            self._settle_group_field(record)
+            scalars = read_scalars(record, self._fields, self._group_field)
+        except InputError as error:
+            self._reject(placed(error, where))
+            return
+        source = os.path.normpath(self._sources[number].name)
+        self._n_unnamed += scalars.trajectory_id is None
+        self._builder.add(
+            number,
+            place,
+            scalars,
+            item=item,
+            group_id=scalars.group or f"{source}:{place.line}",
+            trajectory_id=scalars.trajectory_id or _made_id(source, place.line, item),
+        )
+
+    def _settle_group_field(self, record: Mapping[str, object]) -> None:
+        """The first record decides what groups all of them; one that says otherwise is bad."""
+        has_group_id = self._fields.find(record, "group_id") not in (MISSING, None)
+        if self._is_grouped:
+            if has_group_id and self._group_field != "group_id":
+                raise InputError("group_id appears first here, the records before have none")
+            return
+        if has_group_id:
+            self._group_field = "group_id"
+        elif self._options.group_by:
+            self._group_field = self._options.group_by
+        elif self._fields.find(record, "instance_id") not in (MISSING, None):
+            self._group_field = "instance_id"
+        elif self._options.explode is None:
+            raise InputError(
+                "no group_id and no instance_id", "say what groups the records with `--group-by FIELD`"
+            )
+        self._is_grouped = True
+
+    def _reject(self, error: InputError) -> None:
+        self._n_bad += 1
+        if self._n_bad <= MAX_LISTED_PROBLEMS:
+            self._problems.append(error)
+        if self._options.on_bad_record == "fail" and self._n_bad > MAX_LISTED_PROBLEMS:
+            self._raise_problems()
+
+    def _raise_problems(self) -> None:
+        if not self._problems or self._options.on_bad_record == "skip":
+            return
+        lines = [error.message for error in self._problems]
+        if self._n_bad > len(lines):
+            lines.append(f"… stopped reading after {len(lines)} bad records")
+        hint = self._problems[0].hint or "`--on-bad-record skip` leaves bad records out and counts them"
+        raise InputError("\n".join(lines), hint) from self._problems[0]
+
+    def _without_copies(self, index: pl.DataFrame) -> pl.DataFrame:
+        copies = find_copies(index)
+        if not copies.height:
+            return index
+        for row, first in copies.iter_rows():
+            self._reject(describe_copy(index, row, first, lambda each: locate(index, self._sources, each)))
+        self._raise_problems()
+        is_copy = pl.int_range(index.height, dtype=pl.UInt32, eager=True).is_in(copies["row"].implode())
+        return index.filter(~is_copy)
+
+    def _check_mapping(self) -> None:
+        for name, path in self._fields.mapping.items():
+            if name in self._fields.unseen:
+                raise InputError(
+                    f"{self._sources[0].name}: no record has {show_value(path)}",
+                    f"it was named by `--field {name}={show_value(path)[1:-1]}`",
+                )
+
+    def _group_id_source(self) -> str:
+        if self._group_field is None:
+            return "record"
+        return f"field:{self._fields.mapping.get(self._group_field, self._group_field)}"
+
+    def _notes(self, index: pl.DataFrame, *, has_resolved: bool) -> Iterator[str]:
+        for source in self._sources:
+            yield from source.notes
+        if self._n_unnamed:
+            yield f"{self._n_unnamed:,} records have no trajectory_id: it is made from the path and row"
+        if self._options.group_by and self._group_field != self._options.group_by:
+            yield f"--group-by {self._options.group_by} is not used: the records have group_id"
+        if has_resolved and (index["invalid_reason"].fill_null("") == "not_evaluated").all():
+            yield "resolved is null in every record: none counts as evaluated"
+
+
+def _made_id(source: str, line: int, item: int | None) -> str:
+    place = [source, line] if item is None else [source, line, item]
+    return hashlib.sha256(repr(place).encode()).hexdigest()[:16]

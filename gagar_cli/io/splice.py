@@ -1,0 +1,73 @@
+"""Members put into the text of a JSON object while every other value of it stays as it is written.
+
+A record that is parsed and written again loses what its writer meant: digits of long numbers, `1e5`, escapes. Here the
+text is only cut between its top-level members.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+_BLANK = re.compile(r"[ \t\r\n]*")
+_DECODER = json.JSONDecoder(parse_int=str, parse_float=str, strict=False)
+"""Values are only stepped over; as text, no number is too long."""
+
+
+class _Member(NamedTuple):
+    key: str
+    key_text: str
+    value_text: str
+
+
+class Spliced(NamedTuple):
+    """The new text, and the names whose old value it no longer has."""
+
+    text: str
+    replaced: frozenset[str] = frozenset()
+
+
+def splice_members(text: str, members: Mapping[str, object], renamed: Mapping[str, str]) -> Spliced:
+    """The object's text with `members` at its end, in place of any that it has by these names.
+
+    `renamed` gives old names to new ones: such a member keeps its value, unless the object has the new name already.
+    `text` is one valid JSON object.
+
+    >>> splice_members('{"a": 1.50, "b": 2}', {"a": 0.5, "b": 3}, {"a": "a_input"})
+    Spliced(text='{"a_input": 1.50, "a": 0.5, "b": 3}', replaced=frozenset({'b'}))
+    """
+    added = json.dumps(members, ensure_ascii=False, allow_nan=False)[1:-1]
+    if not any(f'"{name}"' in text for name in (*members, *renamed)) and "\\u00" not in text:
+        body = text.rstrip()[:-1].rstrip()
+        return Spliced(f"{body}{'' if body.endswith('{') else ', '}{added}}}")
+    found = list(_members(text))
+    present = {member.key for member in found}
+    kept: list[str] = []
+    replaced: set[str] = set()
+    for member in found:
+        new_key = renamed.get(member.key)
+        if new_key is not None and new_key not in present:
+            kept.append(f"{json.dumps(new_key)}: {member.value_text}")
+        elif member.key in members:
+            replaced.add(member.key)
+        else:
+            kept.append(f"{member.key_text}: {member.value_text}")
+    return Spliced("{" + ", ".join([*kept, added]) + "}", frozenset(replaced))
+
+
+def _members(text: str) -> Iterator[_Member]:
+    position = _skip_blank(text, text.index("{") + 1)
+    while text[position] != "}":
+        key, end = _DECODER.raw_decode(text, position)
+        key_text = text[position:end]
+        start = _skip_blank(text, _skip_blank(text, end) + 1)
+        _, end = _DECODER.raw_decode(text, start)
+        yield _Member(key, key_text, text[start:end])
+        position = _skip_blank(text, end)
+        if text[position] == ",":
+            position = _skip_blank(text, position + 1)
+
+
+def _skip_blank(text: str, position: int) -> int:
+    match = _BLANK.match(text, position)
+    return match.end() if match else position

@@ -1,0 +1,96 @@
+"""What a redistribution did: counts of groups and trajectories, and what the advantages kept and changed.
+
+One value makes both the JSON object and the table of the command line.
+"""
+
+from dataclasses import dataclass
+
+from gagar_cli.core.estimators import Cap
+from gagar_cli.core.redistribution import Effects
+from gagar_cli.io.dump import DumpReport
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """Expected policy loss at ratio 1 over all valid trajectories, before and after."""
+
+    base: float
+    redistributed: float
+
+
+@dataclass(frozen=True, slots=True)
+class RedistributeResult:
+    """What was done: counts of groups and trajectories, and the invariants."""
+
+    output: str
+    estimator: str
+    cap: Cap
+    limit: float
+    tiers: str
+    report: DumpReport
+    n_trajectories: int
+    n_invalid: int
+    n_groups: dict[str, int]
+    """By grading."""
+    n_by_reason: dict[str, dict[str, int]]
+    """Skipped and ungraded groups by reason."""
+    n_eligible: int
+    n_integrity_violations: int
+    n_unknown_groups: int
+    """Lines of the rankings for groups that the dump does not have."""
+    n_superseded: int
+    """Lines that a later line of the same group replaced."""
+    effects: Effects
+    paper_effects: Effects
+    """What the paper's cap would have done."""
+    sequence_mean: Losses
+    token_mean: Losses | None
+    """None where a valid trajectory has no `n_output_tokens`."""
+    replaced_columns: tuple[str, ...]
+    """Columns of the dump that a full copy has with new values."""
+
+    @property
+    def ungraded_rate(self) -> float | None:
+        """Ungraded groups as a share of those that should have been graded; None where there are none."""
+        n_owed = self.n_groups["graded"] + self.n_groups["ungraded"]
+        return self.n_groups["ungraded"] / n_owed if n_owed else None
+
+    @property
+    def cap_rate(self) -> float | None:
+        """Capped groups as a share of the graded ones; None where there are none."""
+        return self.effects.n_capped / self.n_groups["graded"] if self.n_groups["graded"] else None
+
+    def to_record(self) -> dict[str, object]:
+        """The result as one JSON object."""
+        return {
+            "output": self.output,
+            "estimator": self.estimator,
+            "cap": self.cap,
+            "limit": self.limit,
+            "tiers": self.tiers,
+            "n_records": self.report.n_records,
+            "n_bad_records": self.report.n_bad_records,
+            "n_disagree": self.report.n_disagree,
+            "group_id_source": self.report.group_id_source,
+            "n_trajectories": self.n_trajectories,
+            "n_invalid": self.n_invalid,
+            "n_groups": self.n_groups,
+            "n_by_reason": self.n_by_reason,
+            "n_eligible": self.n_eligible,
+            "ungraded_rate": self.ungraded_rate,
+            "n_integrity_violations": self.n_integrity_violations,
+            "n_unknown_groups": self.n_unknown_groups,
+            "n_superseded": self.n_superseded,
+            "cap_rate": self.cap_rate,
+            "effects": self.effects._asdict(),
+            "paper_effects": self.paper_effects._asdict(),
+            "loss_at_ratio_1": {
+                "sequence_mean": _losses_record(self.sequence_mean),
+                "token_mean": _losses_record(self.token_mean),
+            },
+            "replaced_columns": list(self.replaced_columns),
+        }
+
+
+def _losses_record(losses: Losses | None) -> dict[str, float] | None:
+    return None if losses is None else {"base": losses.base, "redistributed": losses.redistributed}

@@ -1,0 +1,223 @@
+import json
+import random
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from gagar_cli.core.schema import Message, Task, ToolCall, Trajectory
+from gagar_cli.errors import InputError
+from gagar_cli.io.dump import Dump, ReadOptions, open_dump
+
+MESSAGES = [
+    {"role": "user", "content": "do", "tool_calls": None},
+    {"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "bash", "arguments": "{}"}}]},
+]
+READ_MESSAGES = (Message("user", "do"), Message("assistant", "", (ToolCall("bash", "{}"),)))
+
+
+def attempts(n: int) -> list[dict[str, object]]:
+    return [
+        {"group_id": f"g{row // 4}", "trajectory_id": f"t{row}", "reward": float(row % 2), "model_patch": f"p{row}",
+         "messages": MESSAGES, "repo": "a/b", "step": None if row % 3 else row // 12}
+        for row in range(n)
+    ]  # fmt: skip
+
+
+def write_parquet(path: Path, records: Sequence[object], **options: object) -> str:
+    pq.write_table(pa.Table.from_pylist(records), path, **options)
+    return str(path)
+
+
+def content_of(dump: Dump) -> tuple[list[dict[str, object]], list[tuple[Task, Trajectory]]]:
+    rows = dump.index.drop("offset", "length").to_dicts()
+    read = dump.read_trajectories(range(dump.index.height))
+    return rows, [(task, trajectory) for task, trajectory in read]
+
+
+@pytest.mark.parametrize("row_group_size", [3, 16, 1000])
+def test_parquet_reads_as_the_same_records_in_json_lines(
+    tmp_path: Path, write_dump: Callable[..., str], row_group_size: int
+) -> None:
+    records = attempts(50)
+    (tmp_path / "a").mkdir()
+    columns = write_parquet(tmp_path / "a" / "dump.jsonl", records, row_group_size=row_group_size)
+    with (
+        open_dump([write_dump(records)], ReadOptions()) as lines,
+        open_dump([columns], ReadOptions()) as table,
+    ):
+        line_rows, line_read = content_of(lines)
+        table_rows, table_read = content_of(table)
+        assert table_rows == line_rows
+        assert [(task, trajectory.messages, trajectory.model_patch) for task, trajectory in table_read] == [
+            (task, trajectory.messages, trajectory.model_patch) for task, trajectory in line_read
+        ]
+        assert list(table.iter_records()) == records
+
+
+def test_rows_come_in_any_order_and_again(tmp_path: Path) -> None:
+    order = list(range(100)) * 2
+    random.Random(3).shuffle(order)
+    path = write_parquet(tmp_path / "dump.parquet", attempts(100), row_group_size=40)
+    with open_dump([path], ReadOptions()) as dump:
+        for row in order:
+            ((_, trajectory),) = dump.read_trajectories([row])
+            assert (trajectory.model_patch, trajectory.messages) == (f"p{row}", READ_MESSAGES)
+
+
+def test_a_row_group_is_decoded_once_however_often_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decoded: list[object] = []
+
+    class Counting(pq.ParquetFile):
+        def iter_batches(self, *arguments: object, **options: object) -> object:
+            decoded.append(options["row_groups"])
+            return super().iter_batches(*arguments, **options)
+
+    path = write_parquet(tmp_path / "dump.parquet", attempts(64), row_group_size=32)
+    monkeypatch.setattr(pq, "ParquetFile", Counting)
+    with open_dump([path], ReadOptions()) as dump:
+        decoded.clear()
+        for first in (0, 40, 8, 60, 0, 28):
+            dump.read_trajectories(range(first, first + 4))
+    assert decoded == [[0], [1]]
+
+
+@pytest.mark.parametrize("as_text", [True, False])
+def test_messages_are_structs_or_json_text(tmp_path: Path, as_text: bool) -> None:
+    record = {**attempts(1)[0], "messages": json.dumps(MESSAGES) if as_text else MESSAGES}
+    with open_dump([write_parquet(tmp_path / "dump.parquet", [record])], ReadOptions()) as dump:
+        assert dump.read_trajectories([0])[0][1].messages == READ_MESSAGES
+
+
+def test_a_mapped_path_reaches_into_structs_and_json_text(tmp_path: Path) -> None:
+    record = {"id": "g", "out": {"score": 1.0}, "raw": json.dumps({"patch": "p", "turns": 4})}
+    fields = {"group_id": "id", "reward": "out.score", "model_patch": "raw.patch", "n_turns": "raw.turns"}
+    with open_dump([write_parquet(tmp_path / "dump.parquet", [record])], ReadOptions(fields=fields)) as dump:
+        assert dump.index["n_turns"].to_list() == [4]
+        assert dump.read_trajectories([0])[0][1].model_patch == "p"
+
+
+@pytest.mark.parametrize("as_text", [True, False])
+def test_a_list_of_attempts_is_exploded(tmp_path: Path, as_text: bool) -> None:
+    runs = [{"reward": 1.0, "model_patch": "p"}, {"reward": 0.0, "model_patch": "q"}]
+    record = {"instance_id": "i", "repo": "r", "runs": json.dumps(runs) if as_text else runs}
+    path = write_parquet(tmp_path / "dump.parquet", [record] * 20)
+    with open_dump([path], ReadOptions(explode="runs")) as dump:
+        assert dump.index.height == 40
+        ((task, trajectory),) = dump.read_trajectories([39])
+        assert (task.repo, trajectory.model_patch, trajectory.where) == ("r", "q", f"{path}:20[1]")
+
+
+def test_dictionary_and_large_and_view_columns_are_read(tmp_path: Path) -> None:
+    table = pa.table(
+        {
+            "group_id": pa.array(["g", "g"]).dictionary_encode(),
+            "reward": pa.array([1, 0], pa.int32()),
+            "trajectory_id": pa.array(["a", "b"], pa.large_string()),
+            "model_patch": pa.array(["p", "q"]).dictionary_encode(),
+        }
+    )
+    pq.write_table(table, tmp_path / "dump.parquet")
+    with open_dump([str(tmp_path / "dump.parquet")], ReadOptions()) as dump:
+        assert [trajectory.model_patch for _, trajectory in dump.read_trajectories([1, 0])] == ["q", "p"]
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "message"),
+    [
+        ("reward", pa.array(["high"]), r'dump\.parquet:1: reward is "high", expected a number'),
+        ("reward", pa.array([float("inf")]), r"dump\.parquet:1: reward is inf, expected a finite number"),
+        ("reward", pa.array([[1.0]]), r"dump\.parquet:1: reward is \[1\.0\], expected a number"),
+        ("step", pa.array([1.5]), r"dump\.parquet:1: step is 1\.5, expected an integer"),
+        ("resolved", pa.array([1]), r"dump\.parquet:1: resolved is 1, expected true, false or null"),
+        ("trajectory_id", pa.array([""]), r"dump\.parquet:1: trajectory_id is"),
+        ("group_id", pa.array([None], pa.string()), r"dump\.parquet:1: no group_id and no instance_id"),
+        ("trajectory_id", pa.array([b"\xff"]), r"dump\.parquet:1: trajectory_id is"),
+        ("segment", pa.array([2**40]), r"dump\.parquet:1: segment is 1099511627776, number out of range"),
+    ],
+)
+def test_a_wrong_column_is_told_with_row_and_value(
+    tmp_path: Path, column: str, values: pa.Array, message: str
+) -> None:
+    table = pa.table({"group_id": ["g"], "reward": [1.0], column: values})
+    pq.write_table(table, tmp_path / "dump.parquet")
+    with pytest.raises(InputError, match=message):
+        open_dump([str(tmp_path / "dump.parquet")], ReadOptions())
+
+
+def test_nan_and_null_rewards_are_invalid(tmp_path: Path) -> None:
+    table = pa.table({"group_id": ["g"] * 3, "reward": pa.array([1.0, float("nan"), None])})
+    pq.write_table(table, tmp_path / "dump.parquet")
+    with open_dump([str(tmp_path / "dump.parquet")], ReadOptions()) as dump:
+        assert dump.index["invalid_reason"].to_list() == [None, "no_reward", "no_reward"]
+
+
+def test_a_table_without_a_reward_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="neither reward nor resolved"):
+        open_dump([write_parquet(tmp_path / "dump.parquet", [{"group_id": "g"}])], ReadOptions())
+
+
+def test_a_table_without_any_known_column_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no group_id"):
+        open_dump([write_parquet(tmp_path / "dump.parquet", [{"x": 1}] * 3)], ReadOptions())
+
+
+def test_an_empty_table_holds_no_records(tmp_path: Path) -> None:
+    pl.DataFrame(schema={"group_id": pl.String, "reward": pl.Float64}).write_parquet(
+        tmp_path / "dump.parquet"
+    )
+    with pytest.raises(InputError, match="no records"):
+        open_dump([str(tmp_path / "dump.parquet")], ReadOptions())
+
+
+def test_twins_of_a_column_are_refused(tmp_path: Path) -> None:
+    table = pa.Table.from_arrays(
+        [pa.array(["g"]), pa.array([1.0]), pa.array([2.0])], ["group_id", "reward", "reward"]
+    )
+    pq.write_table(table, tmp_path / "dump.parquet")
+    with pytest.raises(InputError, match="duplicate column reward"):
+        open_dump([str(tmp_path / "dump.parquet")], ReadOptions())
+
+
+def test_a_file_cut_anywhere_is_an_input_error(tmp_path: Path) -> None:
+    path = tmp_path / "dump.parquet"
+    whole = Path(write_parquet(path, attempts(5))).read_bytes()
+    for length in range(0, len(whole), max(1, len(whole) // 40)):
+        path.write_bytes(whole[:length])
+        with pytest.raises(InputError):
+            open_dump([str(path)], ReadOptions())
+
+
+def test_damaged_pages_are_an_input_error_or_read(tmp_path: Path) -> None:
+    path = tmp_path / "dump.parquet"
+    whole = bytearray(Path(write_parquet(path, attempts(40))).read_bytes())
+    chance = random.Random(5)
+    for _ in range(60):
+        damaged = bytearray(whole)
+        for _ in range(4):
+            damaged[chance.randrange(4, len(whole))] = chance.randrange(256)
+        path.write_bytes(damaged)
+        try:
+            with open_dump([str(path)], ReadOptions(on_bad_record="skip")) as dump:
+                dump.read_trajectories(range(dump.index.height))
+        except InputError:
+            continue
+
+
+def test_rows_that_expand_beyond_the_limit_are_refused(tmp_path: Path) -> None:
+    """A dictionary holds one long value once, and every row of it in memory."""
+    records = [
+        {**attempts(1)[0], "trajectory_id": str(row), "model_patch": "x" * 200_000} for row in range(64)
+    ]
+    path = write_parquet(tmp_path / "dump.parquet", records)
+    assert Path(path).stat().st_size < 100_000
+    with (
+        open_dump([path], ReadOptions(max_record_bytes=100_000)) as dump,
+        pytest.raises(InputError, match="16 rows hold more than"),
+    ):
+        dump.read_trajectories([0])

@@ -1,0 +1,86 @@
+import importlib
+import subprocess
+import sys
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from gagar_cli import __version__, cli
+from gagar_cli.errors import InputError
+
+
+def gagar(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "gagar_cli", *arguments], capture_output=True, text=True, timeout=60
+    )
+
+
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_the_static_help_says_what_the_command_says(name: str):
+    module = importlib.import_module(cli.COMMANDS[name][0])
+    callback = module.app.registered_commands[0].callback
+    assert callback.__doc__.strip().splitlines()[0] == cli.COMMANDS[name][1]
+
+
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_every_command_has_help_with_an_example(name: str, capsys):
+    assert cli.run([name, "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert f"gagar {name}" in shown.partition("Examples:")[2]
+
+
+def test_the_version_is_printed():
+    done = gagar("--version")
+    assert (done.returncode, done.stdout) == (0, f"gagar {__version__}\n")
+
+
+def test_no_arguments_is_a_usage_error_that_shows_the_commands():
+    done = gagar()
+    assert done.returncode == 2
+    assert "redistribute" in done.stderr
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["grad"], "Did you mean 'grade'"),
+        (["grade", "--nonsense"], "no such option"),
+        (["grade", "dump.jsonl"], "missing option"),
+        (["grade", "d.jsonl", "-o", "r.jsonl", "--model", "offline", "--concurrency", "0"], "concurrency"),
+    ],
+)
+def test_a_usage_error_exits_2_with_a_hint(arguments, message):
+    done = gagar(*arguments)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: ")
+    assert message in done.stderr
+    assert "hint: see `gagar" in done.stderr
+    assert done.stdout == ""
+
+
+def failing_app() -> typer.Typer:
+    app = typer.Typer(rich_markup_mode=None)
+
+    @app.command()
+    def fail() -> None:
+        raise InputError("dump.jsonl:3: reward is \x1b[31m'high'", "map it")
+
+    return app
+
+
+def test_an_expected_error_is_one_line_and_a_hint(monkeypatch, capsys):
+    monkeypatch.setattr(cli, "app", failing_app())
+    assert cli.run([]) == 3
+    assert capsys.readouterr().err == "error: dump.jsonl:3: reward is \\u{1b}[31m'high'\nhint: map it\n"
+
+
+def test_debug_shows_the_traceback(monkeypatch):
+    monkeypatch.setattr(cli, "app", failing_app())
+    with pytest.raises(InputError):
+        cli.run(["--debug"])
+
+
+def test_the_group_works_under_typers_runner():
+    assert "offline-endpoint" in CliRunner().invoke(cli.app, ["--help"]).stdout
