@@ -106,6 +106,8 @@ def run(settings: GradeSettings, progress: ProgressCallback = no_progress) -> Gr
     with ExitStack() as stack:
         dump = stack.enter_context(open_dump(settings.dumps, settings.read))
         run_directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gagar-")))
+        # The sandbox's unprivileged user must be able to walk through, and not to list.
+        run_directory.chmod(0o711)
         return asyncio.run(_Run(settings, dump, run_directory, progress, stack).grade_all())
 
 

@@ -19,7 +19,7 @@ from gagar_cli.io.parquet import ParquetSource
 from gagar_cli.io.records import Fields, exploded, placed
 from gagar_cli.io.scan import DumpReport, ReadOptions, Scan
 from gagar_cli.io.sources import JsonlSource, Place, Source
-from gagar_cli.io.streams import list_shards, open_input, show_path
+from gagar_cli.io.streams import list_shards, open_input
 from gagar_cli.io.trajectories import join_segments, read_task, read_trajectory
 
 __all__ = ["Dump", "DumpReport", "ReadOptions", "open_dump"]
@@ -95,7 +95,7 @@ class Dump:
         """Whether every row of the index is one line of JSON, so that `iter_texts` can give it."""
         return self.index["item"].null_count() == self.index.height and not self.index["offset"].has_nulls()
 
-    def iter_texts(self) -> Iterator[str]:
+    def iter_texts(self) -> Iterator[bytes]:
         """The lines of the records in the order of the index, as they are in the file; needs `is_spliceable`."""
         for (number,), rows in self.index.group_by("source", maintain_order=True):
             places, _ = _distinct_places(rows)
@@ -157,17 +157,16 @@ def open_dump(paths: Sequence[str], options: ReadOptions) -> Dump:
 
 
 def _open_source(path: str, options: ReadOptions) -> Source:
-    stream, kind = open_input(path)
-    if kind == "parquet":
-        stream.close()
+    opened = open_input(path)
+    if opened.kind == "parquet":
         return ParquetSource(
             path,
+            opened,
             explode=options.explode,
             group_by=options.group_by,
             max_record_bytes=options.max_record_bytes,
         )
-    name = show_path(path)
-    return JsonlSource(name, stream, explode=options.explode, max_record_bytes=options.max_record_bytes)
+    return JsonlSource(path, opened, explode=options.explode, max_record_bytes=options.max_record_bytes)
 
 
 def _distinct_places(rows: pl.DataFrame) -> tuple[list[Place], list[list[int | None]]]:

@@ -84,6 +84,26 @@ class IndexBuilder:
         if len(self._rows) >= _CHUNK_ROWS:
             self._pack()
 
+    def add_table(self, source: int, first_line: int, scalars: pl.DataFrame) -> None:
+        """Append neighbouring records whose scalars are clean: the columns of `Scalars`, with the key as `group_id`."""
+        self._pack()
+        keys = scalars.select("step", "group_id").unique(maintain_order=True)
+        codes = [self._codes.setdefault(key, len(self._codes)) for key in keys.iter_rows()]
+        coded = scalars.join(
+            keys.with_columns(pl.Series("group", codes, dtype=pl.UInt32)),
+            on=["step", "group_id"],
+            how="left",
+            nulls_equal=True,
+            maintain_order="left",
+        )
+        placed = coded.with_columns(
+            pl.lit(source, dtype=pl.UInt32).alias("source"),
+            pl.int_range(first_line, first_line + coded.height, dtype=pl.Int64).alias("line"),
+            *(pl.lit(None, dtype=_RAW_SCHEMA[name]).alias(name) for name in ("item", "offset", "length")),
+        )
+        self._chunks.append(placed.select(*_RAW_SCHEMA))
+        self.n_rows += coded.height
+
     def finish(self, *, has_resolved: bool, pass_threshold: float) -> tuple[pl.DataFrame, int]:
         """The index but for `primary_row`, and how many valid rows have a reward that contradicts `resolved`."""
         self._pack()
@@ -164,7 +184,7 @@ def refuse_large_groups(index: pl.DataFrame, max_group_size: int, where: Callabl
         raise InputError(
             f"{where(group['row'])}: group {_quote(group['group_id'])} has {group['len']:,} trajectories, "
             f"expected at most {max_group_size:,}",
-            "check the group key (`--group-by FIELD`), or raise `--max-group-size`",
+            "it is more likely a wrong group key: name the right one with `--group-by FIELD` or `--field group_id=PATH`",
         )
 
 

@@ -99,7 +99,7 @@ def parse_line(
             else f"{max_record_bytes} bytes"
         )
         raise InputError(
-            f"{where}: line longer than {size}", "a larger record fits with `--max-record-bytes N`"
+            f"{where}: line longer than {size}", "`--on-bad-record skip` leaves it out and counts it"
         )
     try:
         return parse_object(line.text, where, may_be_nan=may_be_nan)

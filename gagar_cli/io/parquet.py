@@ -11,19 +11,24 @@ import threading
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
+from itertools import accumulate
+from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gagar_cli.core.text import escape_untrusted, shorten
 from gagar_cli.errors import InputError, OutputError
+from gagar_cli.io.jsonl import show_value
 from gagar_cli.io.records import HEAVY_FIELDS, SCALARS, TASK_FIELDS, Fields
-from gagar_cli.io.sources import Place, Scanned
-from gagar_cli.io.streams import MAX_SPOOL_BYTES, show_path
+from gagar_cli.io.sources import Place, Scanned, ScannedTable
+from gagar_cli.io.streams import MAX_SPOOL_BYTES, Opened, file_identity, show_path
 
 HEAVY_BATCH_ROWS = 16
-_SCALAR_BATCH_ROWS = 4096
+_SCALAR_BATCH_ROWS = 16_384
 _BUFFER_BYTES = 1024**2
 
 
@@ -40,10 +45,12 @@ class ParquetSource:
     """One Parquet file."""
 
     def __init__(
-        self, path: str, *, explode: str | None, group_by: str | None, max_record_bytes: int
+        self, path: str, opened: Opened, *, explode: str | None, group_by: str | None, max_record_bytes: int
     ) -> None:
         self.name = show_path(path)
         self.notes: list[str] = []
+        self._path = path
+        self._identity = file_identity(opened.stream)
         self._explode = explode
         self._group_by = group_by
         self._max_record_bytes = max_record_bytes
@@ -52,37 +59,45 @@ class ParquetSource:
         self._n_spooled_bytes = 0
         self._cuts: dict[int, list[_Cut]] = {}
         self._last: tuple[_Cut, Any] | None = None
-        with self._mapped():
-            # Without buffer_size a column chunk is read whole, which in one huge row group is the whole file.
-            self._file = pq.ParquetFile(path, buffer_size=_BUFFER_BYTES, pre_buffer=False)
-            metadata = self._file.metadata
+        opened.stream.close()
+        with self._mapped(), self._opened() as table:
+            metadata = table.metadata
             sizes = [metadata.row_group(index).num_rows for index in range(metadata.num_row_groups)]
-        self._starts = [0]
-        for size in sizes:
-            self._starts.append(self._starts[-1] + size)
-        self._columns = list(self._file.schema_arrow.names)
-        self._refuse_duplicate_columns()
+            self._types = {field.name: field.type for field in table.schema_arrow}
+            names = table.schema_arrow.names
+        self._starts = [0, *accumulate(sizes)]
+        self._columns = list(self._types)
+        if len(names) > len(self._columns):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise InputError(f"{self.name}: duplicate column {show_value(twice)}")
 
-    def scan(self, fields: Fields) -> Iterator[Scanned]:
+    def scan(self, fields: Fields) -> Iterator[Scanned | ScannedTable]:
         """Every row, with the columns of the index only."""
-        fields.note_seen(dict.fromkeys([*self._columns, *_mapped_tops(fields, self._columns)]))
+        fields.note_seen(dict.fromkeys([*self._columns, *_heavy_paths(fields, self._columns)]))
         wanted = self._known([*fields.columns(*SCALARS), *_tops(self._group_by), *_tops(self._explode)])
-        types = [self._file.schema_arrow.field(name).type for name in wanted]
-        batch_rows = (
-            HEAVY_BATCH_ROWS if any(pa.types.is_nested(type_) for type_ in types) else _SCALAR_BATCH_ROWS
-        )
-        line = 0
-        for batch in self._batches(batch_rows, wanted):
-            for record in self._rows(batch):
-                line += 1
-                yield Scanned(Place(line), record)
+        types = [self._types[name] for name in wanted]
+        is_flat = not any(pa.types.is_nested(type_) for type_ in types)
+        is_plain = self._explode is None and all(_is_plain(type_) for type_ in types)
+        line = 1
+        for batch in self._batches(_SCALAR_BATCH_ROWS if is_flat else HEAVY_BATCH_ROWS, wanted):
+            if is_plain and _is_sound(batch):
+                table = cast("pl.DataFrame", pl.from_arrow(batch))
+                yield ScannedTable(line, table, partial(self._scanned, batch, line))
+            else:
+                yield from self._scanned(batch, line)
+            line += batch.num_rows
+
+    def _scanned(self, batch: Any, line: int) -> Iterator[Scanned]:
+        for number, record in enumerate(self._rows(batch), start=line):
+            yield Scanned(Place(number), record)
 
     def read(self, places: Sequence[Place], fields: Fields) -> Iterator[dict[str, object]]:
         """The rows at the given places, with the columns of task, trajectory and `--explode`."""
         wanted = self._known([*fields.columns(*TASK_FIELDS, *HEAVY_FIELDS), *_tops(self._explode)])
         for place in places:
             with self._lock:
-                yield self._row(place.line - 1, wanted)
+                record = self._row(place.line - 1, wanted)
+            yield record
 
     def read_whole(self, places: Sequence[Place]) -> Iterator[dict[str, object]]:
         """The rows at ascending places, with every column."""
@@ -97,43 +112,38 @@ class ParquetSource:
                     place = next(remaining, None)
             line += batch.num_rows
 
-    def read_texts(self, places: Sequence[Place]) -> Iterator[str]:  # noqa: ARG002 - there is no text
+    def read_texts(self, places: Sequence[Place]) -> Iterator[bytes]:  # noqa: ARG002 - there is no text
         """Nothing: a row of Parquet has no text."""
         return iter(())
 
     def close(self) -> None:
-        """Close the file and the spool."""
-        self._file.close()
+        """Close the spool."""
         if self._spool is not None:
             self._spool.close()
 
     def _known(self, names: Sequence[str]) -> list[str]:
         return [name for name in dict.fromkeys(names) if name in self._columns]
 
-    def _refuse_duplicate_columns(self) -> None:
-        for name in self._columns:
-            if self._columns.count(name) > 1:
-                shown = shorten(escape_untrusted(name, keep_newlines=False), 80)
-                raise InputError(f"{self.name}: duplicate column {shown}")
+    @contextmanager
+    def _opened(self) -> Iterator[Any]:
+        with Path(self._path).open("rb") as stream:
+            if file_identity(stream) != self._identity:
+                raise InputError(f"{self.name}: the file changed while it was read")
+            # Without buffer_size a column chunk is read whole, which in one huge row group is the whole file.
+            with pq.ParquetFile(stream, buffer_size=_BUFFER_BYTES, pre_buffer=False) as table:
+                yield table
 
     def _batches(
         self, n_rows: int, columns: Sequence[str], row_groups: list[int] | None = None
     ) -> Iterator[Any]:
-        if (
-            not columns
-        ):  # pyarrow yields nothing for no columns; the rows are still there to be counted and refused
-            columns = self._columns[:1]
-        with self._mapped():
-            batches = self._file.iter_batches(n_rows, row_groups=row_groups, columns=list(columns))
-        while True:
-            with self._mapped():
-                batch = next(batches, None)
-            if batch is None:
-                return
-            if batch.nbytes > batch.num_rows * self._max_record_bytes:
-                size = f"{self._max_record_bytes // 1024**2} MiB"
-                raise InputError(f"{self.name}: {batch.num_rows} rows hold more than {size} each")
-            yield batch
+        # No columns would give no batches; the rows are still there, to be counted and refused.
+        chosen = list(columns or self._columns[:1])
+        with self._mapped(), self._opened() as table:
+            for batch in table.iter_batches(n_rows, row_groups=row_groups, columns=chosen):
+                if batch.nbytes > batch.num_rows * self._max_record_bytes:
+                    size = f"{self._max_record_bytes // 1024**2} MiB"
+                    raise InputError(f"{self.name}: {batch.num_rows} rows hold more than {size} each")
+                yield batch
 
     def _rows(self, batch: Any) -> list[dict[str, object]]:
         with self._mapped():
@@ -194,5 +204,27 @@ def _tops(path: str | None) -> list[str]:
     return [path, path.partition(".")[0]] if path else []
 
 
-def _mapped_tops(fields: Fields, columns: Sequence[str]) -> list[str]:
-    return [path for path in fields.mapping.values() if path.partition(".")[0] in columns]
+def _heavy_paths(fields: Fields, columns: Sequence[str]) -> list[str]:
+    """Mapped paths of fields that the scan does not read, as far as their columns exist."""
+    heavy = (path for name, path in fields.mapping.items() if name not in SCALARS)
+    return [path for path in heavy if path.partition(".")[0] in columns]
+
+
+def _is_plain(type_: Any) -> bool:
+    """Whether polars takes the type as it is; the slow way takes all others."""
+    if pa.types.is_dictionary(type_):
+        return _is_plain(type_.value_type)
+    tests = (
+        pa.types.is_string, pa.types.is_large_string, pa.types.is_integer, pa.types.is_boolean,
+        pa.types.is_float32, pa.types.is_float64, pa.types.is_null,
+    )  # fmt: skip
+    return any(test(type_) for test in tests)
+
+
+def _is_sound(batch: Any) -> bool:
+    """Whether the batch may leave pyarrow: text that is no UTF-8 is undefined behaviour elsewhere."""
+    try:
+        batch.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True

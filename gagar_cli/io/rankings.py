@@ -32,9 +32,9 @@ def read_rankings(path: str) -> Iterator[GroupRanking]:
     Raises:
         InputError: the file cannot be read, or a line or row is no valid ranking; with its place.
     """
-    stream, kind = open_input(path)
-    with closing(stream):
-        if kind == "parquet":
+    opened = open_input(path)
+    with closing(opened.stream) as stream:
+        if opened.kind == "parquet":
             yield from read_ranking_table(path)
             return
         name = show_path(path)

@@ -25,7 +25,7 @@ HEAVY_FIELDS = ("messages", "model_patch", "test_output", "exit_status", "is_tru
 CANONICAL_FIELDS = tuple(dict.fromkeys((*SCALARS, *TASK_FIELDS, *HEAVY_FIELDS)))
 ALIASES = {"resolved": "passed", "infra_failure": "invalid"}
 _INT64 = 2**63
-_MAX_KEY_CHARS = 256
+MAX_KEY_CHARS = 256
 
 
 class _Missing:
@@ -207,7 +207,7 @@ def read_group_key(record: Mapping[str, object], fields: Fields, group_field: st
             f"{group_field} is {'missing' if value is MISSING else 'null'}, expected what groups the records"
         )
     if isinstance(value, list | dict) or (
-        not is_canonical and isinstance(value, str) and len(value) > _MAX_KEY_CHARS
+        not is_canonical and isinstance(value, str) and len(value) > MAX_KEY_CHARS
     ):
         text = json.dumps(value, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -13,6 +13,7 @@ from typing import Literal
 import polars as pl
 
 from gagar_cli.errors import InputError
+from gagar_cli.io.columns import clean_scalars
 from gagar_cli.io.index import (
     IndexBuilder,
     describe_copy,
@@ -24,7 +25,7 @@ from gagar_cli.io.index import (
 )
 from gagar_cli.io.jsonl import MAX_RECORD_BYTES, show_value
 from gagar_cli.io.records import MISSING, Fields, attempts_of, exploded, placed, read_scalars
-from gagar_cli.io.sources import Place, Source
+from gagar_cli.io.sources import Place, Scanned, ScannedTable, Source
 
 MAX_LISTED_PROBLEMS = 20
 
@@ -86,11 +87,11 @@ class Scan:
             InputError: a bad record (unless skipped), clashing ids, a group that is too large, no records.
         """
         for number, source in enumerate(self._sources):
-            for place, record in source.scan(self._fields):
-                if isinstance(record, InputError):
-                    self._reject(record)
+            for piece in source.scan(self._fields):
+                if isinstance(piece, Scanned):
+                    self._take(number, piece)
                 else:
-                    self._take(number, place, record)
+                    self._take_table(number, piece)
         self._raise_problems()
         if not self._builder.n_rows:
             names = ", ".join(source.name for source in self._sources[:3])
@@ -120,7 +121,20 @@ class Scan:
         )
         return index, report
 
-    def _take(self, number: int, place: Place, record: dict[str, object]) -> None:
+    def _take_table(self, number: int, piece: ScannedTable) -> None:
+        # The first records settle what groups all of them, one by one.
+        clean = clean_scalars(piece.table, self._fields, self._group_field) if self._is_grouped else None
+        if clean is not None:
+            self._builder.add_table(number, piece.first_line, clean)
+            return
+        for scanned in piece.records():
+            self._take(number, scanned)
+
+    def _take(self, number: int, scanned: Scanned) -> None:
+        place, record = scanned
+        if isinstance(record, InputError):
+            self._reject(record)
+            return
         where = f"{self._sources[number].name}:{place.line}"
         if self._options.explode is None:
             self._add(number, place, record, where=where, item=None)

@@ -7,11 +7,15 @@ a value, so that one bad record does not end the scan; `read` gives single recor
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from typing import BinaryIO, NamedTuple, Protocol
 
+import polars as pl
+
 from gagar_cli.errors import InputError
-from gagar_cli.io.jsonl import has_byte_order_mark, parse_line, parse_object, read_lines
+from gagar_cli.io.jsonl import Line, has_byte_order_mark, parse_line, parse_object, read_lines
 from gagar_cli.io.records import Fields
+from gagar_cli.io.streams import Opened, file_identity, open_input, show_path
 
 
 class Place(NamedTuple):
@@ -29,6 +33,14 @@ class Scanned(NamedTuple):
     record: dict[str, object] | InputError
 
 
+class ScannedTable(NamedTuple):
+    """Neighbouring records of a scan as a table, for readers that check whole columns; `records` has them one by one."""
+
+    first_line: int
+    table: pl.DataFrame
+    records: Callable[[], Iterator[Scanned]]
+
+
 class Source(Protocol):
     """One open file of a dump."""
 
@@ -36,8 +48,8 @@ class Source(Protocol):
     """The path as the user gave it, safe to show."""
     notes: list[str]
 
-    def scan(self, fields: Fields) -> Iterator[Scanned]:
-        """Every record in order, at least with the fields of the index."""
+    def scan(self, fields: Fields) -> Iterator[Scanned | ScannedTable]:
+        """Every record in order, one by one or as tables, at least with the fields of the index."""
 
     def read(self, places: Sequence[Place], fields: Fields) -> Iterator[dict[str, object]]:
         """The records at the given places, in that order, at least with the fields of task and trajectory."""
@@ -45,7 +57,7 @@ class Source(Protocol):
     def read_whole(self, places: Sequence[Place]) -> Iterator[dict[str, object]]:
         """The records at ascending places, with every field of the file."""
 
-    def read_texts(self, places: Sequence[Place]) -> Iterator[str]:
+    def read_texts(self, places: Sequence[Place]) -> Iterator[bytes]:
         """The records at the given places as they stand in the file; nothing where it is no text."""
 
     def close(self) -> None:
@@ -53,39 +65,32 @@ class Source(Protocol):
 
 
 class JsonlSource:
-    """JSON lines in a seekable file: a plain one, or the spool of a compressed one."""
+    """JSON lines in a seekable file: a plain one, or the spool of a compressed one.
 
-    def __init__(self, name: str, stream: BinaryIO, *, explode: str | None, max_record_bytes: int) -> None:
-        self.name = name
+    A plain file is open only while it is read, because a dump may have more shards than a process may open files.
+    """
+
+    def __init__(self, path: str, opened: Opened, *, explode: str | None, max_record_bytes: int) -> None:
+        self.name = show_path(path)
         self.notes: list[str] = []
-        self._stream = stream
+        self._path = path
+        self._identity = file_identity(opened.stream)
+        self._kept: BinaryIO | None = opened.stream if opened.is_spool else None
         self._explode = explode
         self._max_record_bytes = max_record_bytes
         self._may_be_nan: Callable[[str], bool] | None = None
+        if not opened.is_spool:
+            opened.stream.close()
 
     def scan(self, fields: Fields) -> Iterator[Scanned]:
         """Every line that is not blank."""
         self._may_be_nan = _nan_rule(fields.mapping.get("reward", "reward"), self._explode)
-        self._stream.seek(0)
-        if has_byte_order_mark(self._stream):
-            self.notes.append(f"{self.name}: a byte order mark at the start is ignored")
-        try:
-            for line in read_lines(self._stream, max_record_bytes=self._max_record_bytes):
-                place = Place(line.number, line.offset, len(line.text))
-                try:
-                    yield Scanned(
-                        place,
-                        parse_line(
-                            line,
-                            self.name,
-                            may_be_nan=self._may_be_nan,
-                            max_record_bytes=self._max_record_bytes,
-                        ),
-                    )
-                except InputError as error:
-                    yield Scanned(place, error)
-        except OSError as error:
-            raise InputError(f"{self.name}: {(error.strerror or str(error)).lower()}") from error
+        with self._reading() as stream:
+            stream.seek(0)
+            if has_byte_order_mark(stream):
+                self.notes.append(f"{self.name}: a byte order mark at the start is ignored")
+            for line in read_lines(stream, max_record_bytes=self._max_record_bytes):
+                yield Scanned(Place(line.number, line.offset, len(line.text)), self._parsed(line))
 
     def read(self, places: Sequence[Place], fields: Fields) -> Iterator[dict[str, object]]:  # noqa: ARG002 - a line has all fields
         """The objects at the given places."""
@@ -93,26 +98,62 @@ class JsonlSource:
 
     def read_whole(self, places: Sequence[Place]) -> Iterator[dict[str, object]]:
         """The objects at the given places."""
-        for place in places:
+        for place, text in zip(places, self.read_texts(places), strict=True):
             try:
-                yield parse_object(self._text(place), "", may_be_nan=self._may_be_nan)
+                yield parse_object(text, "", may_be_nan=self._may_be_nan)
             except InputError as error:
-                raise InputError(f"{self.name}:{place.line}: the file changed while it was read") from error
+                raise self._changed(place) from error
 
-    def read_texts(self, places: Sequence[Place]) -> Iterator[str]:
+    def read_texts(self, places: Sequence[Place]) -> Iterator[bytes]:
         """The lines at the given places."""
-        for place in places:
-            try:
-                yield self._text(place).decode()
-            except UnicodeDecodeError as error:
-                raise InputError(f"{self.name}:{place.line}: the file changed while it was read") from error
-
-    def _text(self, place: Place) -> bytes:
-        return os.pread(self._stream.fileno(), place.length or 0, place.offset or 0)
+        with self._reading() as stream:
+            for place in places:
+                text = os.pread(stream.fileno(), place.length or 0, place.offset or 0)
+                if len(text) != place.length:
+                    raise self._changed(place)
+                yield text
 
     def close(self) -> None:
-        """Close the file; a spool vanishes with it."""
-        self._stream.close()
+        """Close what is open; a spool vanishes with it."""
+        if self._kept is not None:
+            self._kept.close()
+
+    @property
+    def _stream(self) -> BinaryIO:
+        """A stream that stays open until `close`."""
+        if self._kept is None:
+            self._kept = self._reopened()
+        return self._kept
+
+    @contextmanager
+    def _reading(self) -> Iterator[BinaryIO]:
+        # Each reading has a stream of its own: groups are read from several threads.
+        try:
+            if self._kept is not None:
+                yield self._kept
+            else:
+                with closing(self._reopened()) as stream:
+                    yield stream
+        except OSError as error:
+            raise InputError(f"{self.name}: {(error.strerror or str(error)).lower()}") from error
+
+    def _reopened(self) -> BinaryIO:
+        stream = open_input(self._path).stream
+        if file_identity(stream) != self._identity:
+            stream.close()
+            raise InputError(f"{self.name}: the file changed while it was read")
+        return stream
+
+    def _parsed(self, line: Line) -> dict[str, object] | InputError:
+        try:
+            return parse_line(
+                line, self.name, may_be_nan=self._may_be_nan, max_record_bytes=self._max_record_bytes
+            )
+        except InputError as error:
+            return error
+
+    def _changed(self, place: Place) -> InputError:
+        return InputError(f"{self.name}:{place.line}: the file changed while it was read")
 
 
 def _nan_rule(reward_path: str, explode: str | None) -> Callable[[str], bool]:

@@ -40,6 +40,8 @@ class Opened(NamedTuple):
 
     stream: BinaryIO
     kind: Kind
+    is_spool: bool
+    """An anonymous copy, gone when it is closed."""
 
 
 def show_path(path: str | Path) -> str:
@@ -65,6 +67,12 @@ def list_shards(path: str) -> list[str]:
     return shards
 
 
+def file_identity(stream: BinaryIO) -> tuple[int, int, int, int]:
+    """What changes when an open file's path gets another file or other content."""
+    found = os.fstat(stream.fileno())
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
 def _is_shard(name: str) -> bool:
     return name.endswith(SHARD_SUFFIXES) and not name.startswith(".")
 
@@ -79,21 +87,23 @@ def open_input(path: str) -> Opened:
     if path == "-":
         stdin = cast("BinaryIO", sys.stdin.buffer)
         head = stdin.peek(4)[:4] if hasattr(stdin, "peek") else b""
-        return Opened(_spool(_expanded(stdin, _kind_of("", head), path), path, n_input=None), "jsonl")
+        return Opened(
+            _spool(_expanded(stdin, _kind_of("", head), path), path, n_input=None), "jsonl", is_spool=True
+        )
     raw = _open_regular(path)
     try:
         head = raw.read(4)
         raw.seek(0)
         kind = _kind_of(path, head)
         if kind in ("jsonl", "parquet"):
-            return Opened(raw, cast("Kind", kind))
+            return Opened(raw, cast("Kind", kind), is_spool=False)
         n_input = os.fstat(raw.fileno()).st_size
         spooled = _spool(_expanded(raw, kind, path), path, n_input=n_input)
     except BaseException:
         raw.close()
         raise
     raw.close()
-    return Opened(spooled, "jsonl")
+    return Opened(spooled, "jsonl", is_spool=True)
 
 
 def _open_regular(path: str) -> BinaryIO:

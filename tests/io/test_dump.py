@@ -2,8 +2,10 @@ import gzip
 import io
 import json
 import math
+import resource
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import polars as pl
@@ -57,6 +59,36 @@ def test_passed_and_invalid_follow_the_verdict(
     row = dump.index.row(1, named=True)
     assert (row["passed"], row["invalid_reason"], row["invalid"]) == (passed, reason, reason is not None)
     assert (row["reward"] is None) == row["invalid"]
+
+
+@pytest.mark.parametrize(
+    ("record", "options"),
+    [
+        ({"runs": [{"reward": math.nan}]}, {"explode": "runs"}),
+        ({"runs": [{"out": {"r": math.nan}}]}, {"explode": "runs", "fields": {"reward": "out.r"}}),
+        ({"group_id": "g", "out": {"r": math.nan}}, {"fields": {"reward": "out.r"}}),
+    ],
+)
+def test_nan_is_no_reward_wherever_the_reward_is(
+    read_dump: ReadDump, record: dict[str, object], options: dict[str, object]
+) -> None:
+    dump = read_dump([record], **options)
+    assert dump.index["invalid_reason"].to_list() == ["no_reward"]
+    assert len(list(dump.iter_records())) == 1
+
+
+@pytest.mark.parametrize(
+    "record",
+    [{"group_id": "g", "reward": 1, "logprob": math.nan}, {"group_id": "g", "runs": [{"x": math.nan}]}],
+)
+def test_nan_elsewhere_is_refused(read_dump: ReadDump, record: dict[str, object]) -> None:
+    with pytest.raises(InputError, match="is NaN, expected a finite number"):
+        read_dump([record])
+
+
+def test_windows_line_ends_are_read(read_dump: ReadDump) -> None:
+    dump = read_dump([json.dumps(attempt(str(row), model_patch="p")) + "\r" for row in range(3)])
+    assert dump.read_trajectories([2])[0][1].model_patch == "p"
 
 
 def test_a_dump_without_rewards_takes_them_from_resolved(read_dump: ReadDump) -> None:
@@ -194,7 +226,7 @@ def test_lines_come_back_byte_for_byte(read_dump: ReadDump) -> None:
     lines = ['{"group_id":"g",  "reward":1.50, "trajectory_id":"\\u0061"}', '{"group_id":"g","reward":1e0}']
     dump = read_dump(lines)
     assert dump.is_spliceable
-    assert list(dump.iter_texts()) == lines
+    assert [text.decode() for text in dump.iter_texts()] == lines
 
 
 def test_missing_columns_are_reported_and_null_ones_are_not(read_dump: ReadDump) -> None:
@@ -212,8 +244,32 @@ def test_a_byte_order_mark_is_noted(read_dump: ReadDump) -> None:
 def test_a_file_that_changes_under_an_open_dump_is_told(read_dump: ReadDump) -> None:
     dump = read_dump([attempt("a"), attempt("b")])
     Path(dump.sources[0]).write_text("{}\n")
-    with pytest.raises(InputError, match=r":2: the file changed while it was read"):
+    with pytest.raises(InputError, match=r"dump\.jsonl: the file changed while it was read"):
         dump.read_trajectories([1])
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+def test_a_dump_may_have_more_shards_than_files_may_be_open(tmp_path: Path, suffix: str) -> None:
+    for number in range(40):
+        frame = pl.DataFrame([attempt(str(number), model_patch=f"p{number}")])
+        path = tmp_path / f"{number:03}.{suffix}"
+        frame.write_parquet(path) if suffix == "parquet" else frame.write_ndjson(path)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    n_open = len(list(Path("/proc/self/fd").iterdir()))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (n_open + 20, limits[1]))
+    try:
+        with open_dump([str(tmp_path)], ReadOptions()) as dump:
+            patches = [dump.read_trajectories([row])[0][1].model_patch for row in (39, 0, 17)]
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert patches == ["p39", "p0", "p17"]
+
+
+def test_groups_are_read_from_several_threads(read_dump: ReadDump) -> None:
+    dump = read_dump([attempt(str(row), model_patch=f"p{row}") for row in range(200)])
+    with ThreadPoolExecutor(8) as pool:
+        read = pool.map(lambda row: dump.read_trajectories([row])[0][1].model_patch, range(200))
+        assert list(read) == [f"p{row}" for row in range(200)]
 
 
 def test_a_bad_heavy_field_is_told_with_its_place(read_dump: ReadDump) -> None:

@@ -1,6 +1,7 @@
 import json
 import random
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import polars as pl
@@ -85,6 +86,21 @@ def test_a_row_group_is_decoded_once_however_often_it_is_read(
         for first in (0, 40, 8, 60, 0, 28):
             dump.read_trajectories(range(first, first + 4))
     assert decoded == [[0], [1]]
+
+
+def test_rows_are_read_from_several_threads(tmp_path: Path) -> None:
+    path = write_parquet(tmp_path / "dump.parquet", attempts(200), row_group_size=30)
+    with open_dump([path], ReadOptions()) as dump, ThreadPoolExecutor(8) as pool:
+        read = pool.map(lambda row: dump.read_trajectories([row])[0][1].model_patch, range(200))
+        assert list(read) == [f"p{row}" for row in range(200)]
+
+
+def test_a_table_that_is_replaced_under_an_open_dump_is_told(tmp_path: Path) -> None:
+    path = write_parquet(tmp_path / "dump.parquet", attempts(8))
+    with open_dump([path], ReadOptions()) as dump:
+        write_parquet(tmp_path / "dump.parquet", attempts(9))
+        with pytest.raises(InputError, match="the file changed while it was read"):
+            dump.read_trajectories([1])
 
 
 @pytest.mark.parametrize("as_text", [True, False])
@@ -180,7 +196,7 @@ def test_twins_of_a_column_are_refused(tmp_path: Path) -> None:
         [pa.array(["g"]), pa.array([1.0]), pa.array([2.0])], ["group_id", "reward", "reward"]
     )
     pq.write_table(table, tmp_path / "dump.parquet")
-    with pytest.raises(InputError, match="duplicate column reward"):
+    with pytest.raises(InputError, match='duplicate column "reward"'):
         open_dump([str(tmp_path / "dump.parquet")], ReadOptions())
 
 
