@@ -18,11 +18,17 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
 
+PIPE_COLUMNS = 120
+
+
 def make_console(*, stderr: bool = False) -> "Console":
     """A rich console that interprets no markup, emoji or links in what it prints."""
     from rich.console import Console
 
-    return Console(stderr=stderr, markup=False, emoji=False, highlight=False, soft_wrap=True)
+    stream = sys.stderr if stderr else sys.stdout
+    # A pipe has no width: tables in a log or a file read better wide.
+    width = None if stream.isatty() else PIPE_COLUMNS
+    return Console(file=stream, width=width, markup=False, emoji=False, highlight=False, soft_wrap=True)
 
 
 def write_line(text: str) -> None:
@@ -51,7 +57,7 @@ def print_result(renderable: "RenderableType", *, stderr: bool = False) -> None:
 
 
 def write_summary(
-    table: "RenderableType",
+    table: "RenderableType | None",
     record: Mapping[str, object],
     *,
     as_json: bool,
@@ -61,7 +67,7 @@ def write_summary(
     """The result of a command: one JSON object or a table on stdout; on stderr where stdout carries records."""
     if as_json:
         sys.stdout.write(json.dumps(record, ensure_ascii=True, allow_nan=False) + "\n")
-    elif not (to_stderr and quiet):
+    elif table is not None and not (to_stderr and quiet):
         print_result(table, stderr=to_stderr)
 
 

@@ -1,5 +1,6 @@
 """The demo: the dump that comes with the program, graded offline, redistributed, and told attempt by attempt."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import as_file, files
@@ -25,13 +26,15 @@ class AttemptRow:
     """What happened to one attempt, and why."""
 
     group_id: str
+    attempt: str
+    """The trajectory's id without the group's."""
     trajectory_id: str
     outcome: str
     """`pass`, `fail` or `invalid`, from the tests."""
     place: str
-    """Tier and rank, `integrity violation`, or why it has none."""
+    """Tier and rank, `violation` of integrity, or why it has none."""
     advantage_base: float | None
-    """With the reward as the tests gave it; None for an invalid attempt."""
+    """From the tests alone; None for an invalid attempt."""
     advantage: float | None
     why: str
 
@@ -95,47 +98,66 @@ def run(
 
 
 def _tell(rankings: Path, advantages: Path) -> tuple[AttemptRow, ...]:
-    candidates = {
-        (ranking.key, candidate.trajectory_id): candidate
-        for ranking in latest_rankings(read_rankings(str(rankings))).values()
-        for candidate in ranking.candidates
-    }
-    by_id = {name: candidate for (_, name), candidate in candidates.items()}
-    return tuple(_row(record, by_id) for record in pl.read_parquet(advantages).iter_rows(named=True))
+    latest = latest_rankings(read_rankings(str(rankings))).values()
+    told = {}
+    for ranking in latest:
+        names = ranking.grader.get("blind_ids")
+        short = (
+            {blind: _short(str(name), ranking.key.group_id) for blind, name in names.items()}
+            if isinstance(names, dict)
+            else {}
+        )
+        for candidate in ranking.candidates:
+            told[candidate.trajectory_id] = (candidate, _why(candidate, short))
+    records = (
+        pl.read_parquet(advantages)
+        .with_columns(_reward_by_tests(told))
+        .with_columns((pl.col("by_tests") - pl.col("by_tests").mean().over("group_id")).alias("by_tests"))
+    )
+    return tuple(_row(record, told) for record in records.iter_rows(named=True))
 
 
-def _row(record: Mapping[str, object], candidates: Mapping[str, RankedCandidate]) -> AttemptRow:
+def _reward_by_tests(told: Mapping[str, tuple[RankedCandidate, str]]) -> pl.Expr:
+    """The reward before any integrity verdict."""
+    zeroed = [name for name, (candidate, _) in told.items() if candidate.is_integrity_violation]
+    is_zeroed = pl.col("trajectory_id").is_in(zeroed)
+    return pl.when(is_zeroed).then(1.0).otherwise(pl.col("reward_effective")).alias("by_tests")
+
+
+def _row(record: Mapping[str, object], told: Mapping[str, tuple[RankedCandidate, str]]) -> AttemptRow:
     trajectory_id = str(record["trajectory_id"])
-    candidate = candidates.get(trajectory_id)
-    base, advantage = record["advantage_base"], record["advantage"]
-    is_violation = candidate is not None and candidate.is_integrity_violation
+    candidate, why = told.get(trajectory_id, (None, ""))
     if record["grading"] == "invalid":
-        outcome, place = "invalid", "left out"
-    elif is_violation:
-        outcome, place = "pass", "integrity violation"
+        outcome, place, why = "invalid", "left out", "infrastructure failure"
     elif candidate is not None:
-        outcome, place = "pass", f"{candidate.tier} #{candidate.rank}"
+        outcome = "pass"
+        place = "violation" if candidate.is_integrity_violation else f"{candidate.tier} #{candidate.rank}"
+    elif record["reward_effective"]:
+        outcome, place, why = "pass", str(record["grading"]), "every attempt passed"
     else:
-        outcome = "pass" if record["reward_effective"] else "fail"
-        place = "group " + str(record["grading"]) if record["grading"] != "graded" else "-"
+        outcome, place, why = "fail", "-", "tests failed"
     return AttemptRow(
         group_id=str(record["group_id"]),
+        attempt=_short(trajectory_id, str(record["group_id"])),
         trajectory_id=trajectory_id,
         outcome=outcome,
         place=place,
-        advantage_base=base if isinstance(base, float) else None,
-        advantage=advantage if isinstance(advantage, float) else None,
-        why=_why(candidate, outcome),
+        advantage_base=_number(record["by_tests"]),
+        advantage=_number(record["advantage"]),
+        why=why,
     )
 
 
-def _why(candidate: RankedCandidate | None, outcome: str) -> str:
-    if candidate is None:
-        return {"invalid": "infrastructure failure", "fail": "tests failed"}.get(
-            outcome, "every attempt passed"
-        )
-    if not candidate.findings:
-        return NOTHING_FOUND
-    return "; ".join(
-        dict.fromkeys(f"{finding.claim} ({finding.at.partition(':')[2]})" for finding in candidate.findings)
-    )
+def _why(candidate: RankedCandidate, short: Mapping[str, str]) -> str:
+    """The claims that counted, each once, with attempts by name instead of blind id."""
+    claims = dict.fromkeys(finding.claim for finding in candidate.findings)
+    text = "; ".join(claims) or NOTHING_FOUND
+    return re.sub(r"\b[cf]\d{2,}\b", lambda match: short.get(match[0], match[0]), text)
+
+
+def _short(trajectory_id: str, group_id: str) -> str:
+    return trajectory_id.removeprefix(group_id).lstrip("-/") or trajectory_id
+
+
+def _number(value: object) -> float | None:
+    return value if isinstance(value, float) else None

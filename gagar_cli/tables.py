@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from gagar_cli.demo import DemoResult
     from gagar_cli.grading_summary import GradeResult
+    from gagar_cli.redistribution_summary import Losses, RedistributeResult
 
 
 def key_value_table(title: str, rows: Iterable[tuple[str, str]]) -> "Table":
@@ -37,7 +38,10 @@ def rows_table(
     table = Table(title=Text(title), title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     right = set(numeric)
     for number, name in enumerate(columns):
-        table.add_column(name, justify="right" if number in right else "left", overflow="fold")
+        is_last = number == len(columns) - 1
+        table.add_column(
+            name, justify="right" if number in right else "left", overflow="fold", no_wrap=not is_last
+        )
     for row in rows:
         table.add_row(*(Text(escape_untrusted(cell, keep_newlines=False)) for cell in row))
     return table
@@ -77,18 +81,76 @@ def _reasons(counts: dict[str, int]) -> str:
     return f" ({', '.join(f'{name} {count:,}' for name, count in counts.items())})" if counts else ""
 
 
-def demo_table(result: "DemoResult") -> "Table":
-    """One row an attempt: what the tests said, where it was placed, what its advantage became, and why."""
-    rows = []
-    previous = ""
-    for attempt in result.attempts:
-        group = attempt.group_id if attempt.group_id != previous else ""
-        previous = attempt.group_id
-        name = attempt.trajectory_id.removeprefix(attempt.group_id).lstrip("-/") or attempt.trajectory_id
-        base, new = _signed(attempt.advantage_base), _signed(attempt.advantage)
-        rows.append((group, name, attempt.outcome, attempt.place, base, new, attempt.why))
-    columns = ("task", "attempt", "tests", "place", "advantage", "becomes", "why")
-    return rows_table("Attempts", columns, rows, numeric=(4, 5))
+def redistribute_table(result: "RedistributeResult") -> "Table":
+    """The invariants of a redistribution: what was kept, what was moved, what the paper's cap would have done."""
+    effects, paper = result.effects, result.paper_effects
+    groups = ", ".join(f"{count:,} {name}" for name, count in result.n_groups.items())
+    rows = [
+        ("estimator", _describe_estimator(result)),
+        ("trajectories", f"{result.n_trajectories:,} ({result.n_invalid:,} invalid)"),
+        ("groups", groups),
+        *(
+            (f"why {name}", _reasons(counts).strip(" ()"))
+            for name, counts in result.n_by_reason.items()
+            if counts
+        ),
+        ("integrity violations", f"{result.n_integrity_violations:,} (reward 0)"),
+        ("pass sums kept", f"to {effects.pass_sum_error:.1e}"),
+        ("failures unchanged", _unchanged(effects.n_changed_failures)),
+        (
+            "groups moved",
+            f"{effects.n_changed_groups:,}, largest amplification {effects.max_amplification:.3f}",
+        ),
+        ("capped", f"{effects.n_capped:,} groups{_share(result.cap_rate)}"),
+        ("ungraded", _share(result.ungraded_rate).strip(" ()") or "no group was owed"),
+        ("loss at ratio 1, sequence mean", _loss(result.sequence_mean)),
+        ("loss at ratio 1, token mean", _loss(result.token_mean)),
+        (
+            "the paper's cap instead",
+            f"pass sums to {paper.pass_sum_error:.1e}, failures unchanged: {_unchanged(paper.n_changed_failures)}, "
+             f"{paper.n_capped:,} groups capped, largest amplification {paper.max_amplification:.3f}",
+        ),
+    ]
+    if result.n_unknown_groups:
+        rows.append(("rankings of unknown groups", f"{result.n_unknown_groups:,} lines"))
+    if result.replaced_columns:
+        rows.append(("columns replaced", ", ".join(result.replaced_columns)))
+    return key_value_table("Redistribution", rows)
+
+
+def _describe_estimator(result: "RedistributeResult") -> str:
+    if result.estimator != "gagar":
+        return result.estimator
+    names = {
+        "bounded": f"bounded (amplification at most {result.limit:g}; not the paper's cap)",
+        "none": "none (the paper's equation 2)",
+        "paper": f"the paper's (λ at most {result.limit:g}, then recentred)",
+    }
+    return f"gagar, tiers {result.tiers}, cap {names[result.cap]}"
+
+
+def _unchanged(n_changed: int) -> str:
+    return "all, bit for bit" if not n_changed else f"{n_changed:,} changed"
+
+
+def _share(value: float | None) -> str:
+    return "" if value is None else f" ({value:.1%})"
+
+
+def _loss(losses: "Losses | None") -> str:
+    if losses is None:
+        return "unknown: a valid trajectory has no n_output_tokens"
+    return f"{losses.base:+.6f} before, {losses.redistributed:+.6f} after"
+
+
+def demo_tables(result: "DemoResult") -> "list[Table]":
+    """One table a task, one row an attempt: the tests, its place, what its advantage became, and why."""
+    columns = ("attempt", "tests", "place", "advantage", "becomes", "why")
+    groups: dict[str, list[tuple[str, ...]]] = {}
+    for row in result.attempts:
+        numbers = (_signed(row.advantage_base), _signed(row.advantage))
+        groups.setdefault(row.group_id, []).append((row.attempt, row.outcome, row.place, *numbers, row.why))
+    return [rows_table(f"Task {name}", columns, rows, numeric=(3, 4)) for name, rows in groups.items()]
 
 
 def _signed(value: float | None) -> str:

@@ -7,9 +7,9 @@ import typer
 
 from gagar_cli import demo as use_case
 from gagar_cli.commands.options import Json, Quiet
-from gagar_cli.console import print_result, progress_bar, write_line, write_note
+from gagar_cli.console import print_result, progress_bar, write_line, write_note, write_summary
 from gagar_cli.errors import OutputError
-from gagar_cli.tables import demo_table, grade_table, redistribute_tables
+from gagar_cli.tables import demo_tables, grade_table, redistribute_table
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -36,8 +36,23 @@ def demo(
     Needs no key and no network: the grader is the rule-based offline model, not a language model.
 
     Examples:
-
       gagar demo
 
       gagar demo --sandbox inspect-only -o demo-output
     """
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(
+            f"{output}: {(error.strerror or str(error)).lower()}", "name another folder with `-o`"
+        ) from error
+    with progress_bar("grading", quiet=quiet) as progress:
+        result = use_case.run(output, sandbox=sandbox, sandbox_image=sandbox_image, progress=progress)
+    write_note(f"note: sandbox: {result.graded.sandbox}: {result.graded.sandbox_reason}", quiet=quiet)
+    if as_json:
+        write_summary(None, result.to_record(), as_json=True)
+        return
+    for table in (*demo_tables(result), grade_table(result.graded), redistribute_table(result.redistributed)):
+        print_result(table)
+    write_line("The grader is the rule-based offline model, not a language model. Written:")
+    write_line(f"  {output / use_case.RANKINGS_NAME}  {output / use_case.ADVANTAGES_NAME}")

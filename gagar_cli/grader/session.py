@@ -96,6 +96,7 @@ async def grade_group(
             },
             "seconds": round(time.monotonic() - started, 3),
             "sandbox": means.sandbox_name if checks else "inspect-only",
+            "blind_ids": dict(workspace.trajectory_ids),
         },
     )
     return GradedGroup(ranking, tuple(conversation.messages))

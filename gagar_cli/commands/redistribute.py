@@ -1,0 +1,98 @@
+"""`gagar redistribute`: flags to settings, one call, print the invariants."""
+
+from typing import Annotated, Literal
+
+import typer
+
+from gagar_cli import redistribute as use_case
+from gagar_cli.commands.options import (
+    Dumps,
+    Explode,
+    Fields,
+    GroupBy,
+    Json,
+    OnBadRecord,
+    Overwrite,
+    PassThreshold,
+    Quiet,
+    read_options,
+)
+from gagar_cli.console import progress_bar, write_note, write_summary
+from gagar_cli.errors import UsageError
+from gagar_cli.tables import redistribute_table
+
+app = typer.Typer(rich_markup_mode=None)
+
+
+@app.command()
+def redistribute(
+    dumps: Dumps,
+    output: Annotated[
+        str,
+        typer.Option("--output", "-o", help="advantages: .parquet, .jsonl (.gz, .zst), or - for stdout"),
+    ],
+    rankings: Annotated[
+        str | None,
+        typer.Option("--rankings", metavar="FILE", help="what `gagar grade` made, or - for stdin"),
+    ] = None,
+    estimator: Annotated[
+        Literal["gagar", "dr-grpo"], typer.Option("--estimator", help="how advantages are made")
+    ] = "gagar",
+    cap: Annotated[
+        Literal["bounded", "none", "paper"] | None,
+        typer.Option("--cap", help="what bounds amplification  [default: bounded, which is not the paper's]"),
+    ] = None,
+    limit: Annotated[
+        float, typer.Option("--limit", help="largest amplification, or largest λ of the paper's cap")
+    ] = 1.5,
+    tiers: Annotated[
+        str | None,
+        typer.Option("--tiers", metavar="NAME|FILE", help="tier table, built in or TOML  [default: flash]"),
+    ] = None,
+    paper: Annotated[bool, typer.Option("--paper", help="as published: --cap paper --tiers flash")] = False,
+    full_copy: Annotated[
+        bool, typer.Option("--full-copy", help="write the whole dump with the columns added, not a sidecar")
+    ] = False,
+    fields: Fields = None,
+    explode: Explode = None,
+    group_by: GroupBy = None,
+    pass_threshold: PassThreshold = 1.0,
+    on_bad_record: OnBadRecord = "fail",
+    overwrite: Overwrite = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Move advantage from worse passing attempts to better ones.
+
+    The total of the passing attempts and every failing attempt stay what they were.
+
+    Examples:
+      gagar redistribute rollouts.jsonl --rankings rankings.jsonl -o advantages.parquet
+
+      gagar grade rollouts.jsonl --model offline -o - | gagar redistribute rollouts.jsonl --rankings - -o -
+    """
+    if as_json and output == "-":
+        raise UsageError("--json and `-o -` both want stdout", "leave one of them out")
+    if paper and (cap not in (None, "paper") or tiers not in (None, "flash")):
+        raise UsageError("--paper contradicts --cap or --tiers", "it stands for `--cap paper --tiers flash`")
+    settings = use_case.RedistributeSettings(
+        dumps=tuple(dumps),
+        rankings=rankings,
+        output=output,
+        read=read_options(
+            fields, explode, group_by, pass_threshold=pass_threshold, on_bad_record=on_bad_record
+        ),
+        estimator=estimator,
+        cap="paper" if paper else cap or "bounded",
+        limit=limit,
+        tiers=tiers or "flash",
+        full_copy=full_copy,
+        overwrite=overwrite,
+    )
+    with progress_bar("redistributing", quiet=quiet) as progress:
+        result = use_case.run(settings, progress)
+    for note in result.report.notes:
+        write_note(f"note: {note}", quiet=quiet)
+    write_summary(
+        redistribute_table(result), result.to_record(), as_json=as_json, to_stderr=output == "-", quiet=quiet
+    )
