@@ -18,7 +18,8 @@ from gagar_cli.commands.options import (
     read_options,
 )
 from gagar_cli.console import progress_bar, write_note, write_summary
-from gagar_cli.errors import UsageError
+from gagar_cli.errors import GagarError, GateError, UsageError
+from gagar_cli.redistribution_summary import RedistributeResult
 from gagar_cli.tables import redistribute_table
 
 app = typer.Typer(rich_markup_mode=None)
@@ -53,6 +54,10 @@ def redistribute(
     full_copy: Annotated[
         bool, typer.Option("--full-copy", help="write the whole dump with the columns added, not a sidecar")
     ] = False,
+    max_ungraded: Annotated[
+        float | None,
+        typer.Option("--max-ungraded", min=0, max=1, help="exit 4 above this share of ungraded groups"),
+    ] = None,
     fields: Fields = None,
     explode: Explode = None,
     group_by: GroupBy = None,
@@ -96,3 +101,14 @@ def redistribute(
     write_summary(
         redistribute_table(result), result.to_record(), as_json=as_json, to_stderr=output == "-", quiet=quiet
     )
+    if result.estimator == "gagar":
+        _check_grading(result, max_ungraded)
+
+
+def _check_grading(result: RedistributeResult, max_ungraded: float | None) -> None:
+    """Tell by the exit code where grading did not reach what it should; the output stands."""
+    rate = result.ungraded_rate
+    if max_ungraded is not None and rate is not None and rate > max_ungraded:
+        raise GateError(f"{rate:.1%} of the groups are ungraded, more than --max-ungraded {max_ungraded:.1%}")
+    if rate == 1.0:
+        raise GagarError("groups were eligible and none was graded", "the reasons are in the summary")

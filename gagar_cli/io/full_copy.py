@@ -5,12 +5,10 @@ added replaces one of the same name, but for `advantage`: what the dump had stay
 bounded by one record, or one batch of Parquet.
 """
 
-import os
-import sys
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO
 
 import numpy as np
 import polars as pl
@@ -21,15 +19,17 @@ from gagar_cli.core.text import escape_untrusted, shorten
 from gagar_cli.errors import InputError, UsageError
 from gagar_cli.io.dump import Dump
 from gagar_cli.io.jsonl import dump_line
-from gagar_cli.io.sources import JsonlSource
 from gagar_cli.io.splice import splice_members
 from gagar_cli.io.streams import list_shards, show_path
-from gagar_cli.io.writers import _compressed, write_atomically
+from gagar_cli.io.writers import write_atomically, write_lines
 
 KEPT_AS = {"advantage": "advantage_input"}
 _CHUNK_ROWS = 4096
-_BATCH_BYTES = 64 * 1024**2
-_MIN_BATCH_ROWS, _MAX_BATCH_ROWS = 16, 131_072
+_BATCH_BYTES = 16 * 1024**2
+_MIN_BATCH_ROWS, _MAX_BATCH_ROWS = 16, 4096
+_TABLE_BYTES = 32 * 1024**2
+_MAX_TABLE_ROWS = 131_072
+"""A table becomes a row group: small enough for memory, large enough to compress."""
 
 
 def is_parquet(path: str) -> bool:
@@ -50,10 +50,10 @@ def write_full_copy(path: str, dump: Dump, paths: Sequence[str], added: pl.DataF
     """
     if not is_parquet(path):
         replaced: set[str] = set()
-        _write_lines(path, _lines(dump, added, replaced))
+        write_lines(path, _lines(dump, added, replaced))
         return tuple(name for name in added.columns if name in replaced)
     index = dump.index
-    if index["item"].null_count() < index.height or index["offset"].null_count() < index.height:
+    if not (index["item"].null_count() == index["offset"].null_count() == index.height):
         raise UsageError(
             f"--full-copy to {show_path(path)} needs a Parquet dump with one row an attempt",
             "name the output `.jsonl`, or leave out `--full-copy` for a sidecar",
@@ -63,38 +63,19 @@ def write_full_copy(path: str, dump: Dump, paths: Sequence[str], added: pl.DataF
         return _write_parquet(stream, shards, index, added)
 
 
-def _write_lines(path: str, lines: Iterable[bytes]) -> None:
-    if path == "-":
-        sys.stdout.buffer.writelines(lines)
-        sys.stdout.buffer.flush()
-        return
-    with write_atomically(path) as raw, _compressed(raw, path) as stream:
-        stream.writelines(lines)
-
-
 def _lines(dump: Dump, added: pl.DataFrame, replaced: set[str]) -> Iterator[bytes]:
     """The records as JSON lines, in the order of the index; names that lose their value are added to `replaced`."""
     chunks = added.iter_slices(_CHUNK_ROWS)
     values = (row for chunk in chunks for row in chunk.iter_rows(named=True))
-    if dump.index["offset"].null_count() or dump.index["item"].null_count() < dump.index.height:
+    if not dump.is_spliceable:
         for record, members in zip(dump.iter_records(), values, strict=True):
             replaced |= _lost(record, members)
             yield dump_line(_overlay(record, members))
         return
-    for text, members in zip(_texts(dump), values, strict=True):
+    for text, members in zip(dump.iter_texts(), values, strict=True):
         spliced = splice_members(text.decode(), members, KEPT_AS)
         replaced |= spliced.replaced
         yield spliced.text.encode() + b"\n"
-
-
-def _texts(dump: Dump) -> Iterator[bytes]:
-    """The bytes of every line of the index."""
-    for number, line, offset, length in dump.index.select("source", "line", "offset", "length").iter_rows():
-        source = cast("JsonlSource", dump._sources[number])
-        text = os.pread(source._stream.fileno(), length, offset)
-        if len(text) != length or not text.endswith((b"}", b" ", b"\t")):
-            raise InputError(f"{source.name}:{line}: the file changed while it was read")
-        yield text
 
 
 def _lost(names: Collection[str], added: Collection[str]) -> set[str]:
@@ -128,9 +109,9 @@ def _write_parquet(
                         f"{show_path(shard)}: columns differ from those of {show_path(shards[0])}",
                         "copy such files one by one, or name the output `.jsonl`",
                     )
-                for batch, start, n_rows in _batches(file, lines, show_path(shard)):
-                    part = added.slice(first_row + start, n_rows).to_arrow().cast(columns)
-                    arrays = [batch.column(name) for name in names] + part.combine_chunks().columns
+                for table, start in _tables(file, lines, show_path(shard)):
+                    part = added.slice(first_row + start, table.num_rows).to_arrow().cast(columns)
+                    arrays = [table.column(name) for name in names] + part.columns
                     writer.write_table(pa.table(arrays, schema=schema))
             first_row += len(lines)
     finally:
@@ -167,25 +148,36 @@ def _codec(file: Any) -> str:
     return {"uncompressed": "none", "lz4_raw": "lz4"}.get(codec, codec)
 
 
-def _batches(file: Any, lines: Any, name: str) -> Iterator[tuple[Any, int, int]]:
-    """The rows that the index has, in batches, each with its place among them; memory is bounded by their bytes."""
-    metadata = file.metadata
-    n_bytes = sum(metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups))
-    n_rows = int(
-        np.clip(_BATCH_BYTES * metadata.num_rows // max(n_bytes, 1), _MIN_BATCH_ROWS, _MAX_BATCH_ROWS)
-    )
+def _tables(file: Any, lines: Any, name: str) -> Iterator[tuple[Any, int]]:
+    """The rows that the index has, in tables of bounded bytes, each with its place among them."""
+    pending: list[Any] = []
     n_before = 0
-    n_found = 0
-    for batch in file.iter_batches(n_rows):
+    n_given = 0
+    for batch in file.iter_batches(_rows_at_once(file)):
         start, stop = np.searchsorted(lines, (n_before + 1, n_before + batch.num_rows + 1))
-        if stop > start:
-            is_whole = stop - start == batch.num_rows
-            chosen = batch if is_whole else batch.take(pa.array(lines[start:stop] - n_before - 1))
-            yield chosen, int(start), int(stop - start)
+        is_whole = stop - start == batch.num_rows
+        pending.append(batch if is_whole else batch.take(pa.array(lines[start:stop] - n_before - 1)))
         n_before += batch.num_rows
-        n_found += int(stop - start)
-    if n_found != len(lines):
+        n_rows = sum(each.num_rows for each in pending)
+        if n_rows >= _MAX_TABLE_ROWS or sum(each.nbytes for each in pending) >= _TABLE_BYTES:
+            yield pa.Table.from_batches(pending), n_given
+            pending = []
+            n_given += n_rows
+    if pending:
+        yield pa.Table.from_batches(pending), n_given
+        n_given += sum(each.num_rows for each in pending)
+    if n_given != len(lines):
         raise InputError(f"{name}: the file changed while it was read")
+
+
+def _rows_at_once(file: Any) -> int:
+    """How many rows to decode together; the footer's sizes do not tell, as a repeated value is stored once."""
+    first = next(file.iter_batches(_MIN_BATCH_ROWS), None)
+    if first is None or not first.num_rows:
+        return _MIN_BATCH_ROWS
+    return int(
+        np.clip(_BATCH_BYTES * first.num_rows // max(first.nbytes, 1), _MIN_BATCH_ROWS, _MAX_BATCH_ROWS)
+    )
 
 
 @contextmanager

@@ -14,6 +14,9 @@ _DECODER = json.JSONDecoder(parse_int=str, parse_float=str, strict=False)
 """Values are only stepped over; as text, no number is too long."""
 
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+
+
 class _Member(NamedTuple):
     key: str
     key_text: str
@@ -36,7 +39,7 @@ def splice_members(text: str, members: Mapping[str, object], renamed: Mapping[st
     >>> splice_members('{"a": 1.50, "b": 2}', {"a": 0.5, "b": 3}, {"a": "a_input"})
     Spliced(text='{"a_input": 1.50, "a": 0.5, "b": 3}', replaced=frozenset({'b'}))
     """
-    added = json.dumps(members, ensure_ascii=False, allow_nan=False)[1:-1]
+    added = _ENCODER.encode(members)[1:-1]
     if not any(f'"{name}"' in text for name in (*members, *renamed)) and "\\u00" not in text:
         body = text.rstrip()[:-1].rstrip()
         return Spliced(f"{body}{'' if body.endswith('{') else ', '}{added}}}")

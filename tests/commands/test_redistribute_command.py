@@ -1,0 +1,145 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SEED = [
+    {"group_id": "g", "trajectory_id": name, "resolved": resolved}
+    for name, resolved in (("a", True), ("b", True), ("c", False), ("d", False))
+]
+RANKING: dict[str, Any] = {
+    "group_id": "g",
+    "candidates": [
+        {"trajectory_id": "a", "tier": "T1", "rank": 1},
+        {"trajectory_id": "b", "tier": "T3", "rank": 1},
+    ],
+}
+
+
+def as_lines(records: list[dict[str, Any]]) -> str:
+    return "".join(json.dumps(record) + "\n" for record in records)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "dump.jsonl").write_text(as_lines(SEED))
+    (tmp_path / "rankings.jsonl").write_text(as_lines([RANKING]))
+    return tmp_path
+
+
+def gagar(folder: Path, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "gagar_cli", "redistribute", *arguments]
+    return subprocess.run(command, cwd=folder, input=stdin, capture_output=True, text=True, timeout=60)
+
+
+def advantages(text: str) -> list[float]:
+    return [json.loads(line)["advantage"] for line in text.splitlines()]
+
+
+def test_summary_goes_to_stdout_and_advantages_to_the_file(folder: Path) -> None:
+    done = gagar(folder, "dump.jsonl", "--rankings", "rankings.jsonl", "-o", "out.jsonl")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "failures unchanged" in done.stdout
+    assert "not the paper's" in done.stdout
+    assert advantages((folder / "out.jsonl").read_text()) == [0.75, 0.25, -0.5, -0.5]
+
+
+def test_json_summary_is_one_object_and_nothing_else(folder: Path) -> None:
+    done = gagar(folder, "dump.jsonl", "--rankings", "rankings.jsonl", "-o", "out.parquet", "--json")
+    summary = json.loads(done.stdout)
+    assert (summary["cap"], summary["cap_rate"], summary["ungraded_rate"]) == ("bounded", 1.0, 0.0)
+    assert summary["n_groups"] == {"graded": 1, "skipped": 0, "ungraded": 0}
+    assert summary["effects"]["n_changed_failures"] == 0
+    assert summary["paper_effects"]["n_changed_failures"] == 2
+
+
+@pytest.mark.parametrize("is_dump_piped", [True, False], ids=["dump", "rankings"])
+def test_pipe_in_and_out_keeps_stdout_for_records(folder: Path, *, is_dump_piped: bool) -> None:
+    dump, rankings = ("-", "rankings.jsonl") if is_dump_piped else ("dump.jsonl", "-")
+    text = as_lines(SEED) if is_dump_piped else as_lines([RANKING])
+    done = gagar(folder, dump, "--rankings", rankings, "-o", "-", "--paper", stdin=text)
+    assert done.returncode == 0
+    assert advantages(done.stdout) == [0.775, 0.175, -0.475, -0.475]
+    assert "Redistribution" in done.stderr
+
+
+def test_full_copy_to_stdout_has_the_lines_of_the_dump(folder: Path) -> None:
+    done = gagar(folder, "dump.jsonl", "--rankings", "rankings.jsonl", "-o", "-", "--full-copy", "-q")
+    first = done.stdout.splitlines()[0]
+    assert first.startswith('{"group_id": "g", "trajectory_id": "a", "resolved": true, "advantage": 0.75, ')
+    assert done.stderr == ""
+
+
+def test_reader_that_leaves_early_is_no_error(folder: Path) -> None:
+    rows = [{**row, "group_id": f"g{n}"} for n in range(2000) for row in SEED]
+    (folder / "dump.jsonl").write_text(as_lines(rows))
+    command = f"{sys.executable} -m gagar_cli redistribute dump.jsonl --estimator dr-grpo -o - -q | head -n 1"
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command], cwd=folder, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert advantages(done.stdout) == [0.5]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "exit_code", "message"),
+    [
+        pytest.param(
+            ("-o", "-", "--json"), 2, "error: --json and `-o -` both want stdout", id="json-to-stdout"
+        ),
+        pytest.param(
+            ("-o", "x.jsonl", "--paper", "--cap", "none"), 2, "error: --paper contradicts", id="paper"
+        ),
+        pytest.param(("-o", "x.csv"), 2, "error: -o is x.csv, expected .parquet", id="suffix"),
+        pytest.param(("-o", "x.jsonl", "--cap", "tight"), 2, "error: ", id="cap"),
+        pytest.param(
+            ("-o", "x.jsonl", "--tiers", "bad.toml"), 3, "error: bad.toml:1: unknown key t4", id="tiers"
+        ),
+        pytest.param(("-o", "dump.jsonl"), 1, "error: dump.jsonl: exists already", id="exists"),
+        pytest.param(("-o", "no/x.jsonl"), 1, "error: no: no such directory", id="folder"),
+    ],
+)
+def test_refusals_name_what_to_mend(
+    folder: Path, arguments: tuple[str, ...], exit_code: int, message: str
+) -> None:
+    (folder / "bad.toml").write_text("t4 = 0.1\n")
+    done = gagar(folder, "dump.jsonl", "--rankings", "rankings.jsonl", *arguments)
+    assert (done.returncode, done.stdout) == (exit_code, "")
+    assert done.stderr.startswith(message)
+    assert not (folder / "x.jsonl").exists()
+
+
+def test_bad_data_is_placed_by_file_and_line(folder: Path) -> None:
+    (folder / "rankings.jsonl").write_text(as_lines([RANKING]) + '{"group_id": "g", "status": "done"}\n')
+    done = gagar(folder, "dump.jsonl", "--rankings", "rankings.jsonl", "-o", "out.jsonl")
+    assert done.returncode == 3
+    assert done.stderr.startswith("error: rankings.jsonl:2: status is")
+
+
+def test_ranking_of_a_failing_trajectory_names_it(folder: Path) -> None:
+    entry = {"trajectory_id": "c", "tier": "T1", "rank": 1}
+    (folder / "rankings.jsonl").write_text(as_lines([{**RANKING, "candidates": [entry]}]))
+    done = gagar(folder, "dump.jsonl", "--rankings", "rankings.jsonl", "-o", "out.jsonl")
+    assert done.returncode == 3
+    assert 'trajectory "c" did not pass (dump.jsonl:3)' in done.stderr
+
+
+def test_nothing_graded_is_exit_1_with_base_advantages_written(folder: Path) -> None:
+    ungraded = {"group_id": "g", "status": "ungraded", "reason": "endpoint", "candidates": []}
+    (folder / "rankings.jsonl").write_text(as_lines([ungraded]))
+    done = gagar(folder, "dump.jsonl", "--rankings", "rankings.jsonl", "-o", "out.jsonl")
+    assert done.returncode == 1
+    assert "error: groups were eligible and none was graded" in done.stderr
+    assert advantages((folder / "out.jsonl").read_text()) == [0.5, 0.5, -0.5, -0.5]
+
+
+def test_too_many_ungraded_groups_miss_the_gate(folder: Path) -> None:
+    (folder / "dump.jsonl").write_text(as_lines([*SEED, *({**row, "group_id": "h"} for row in SEED)]))
+    arguments = ("dump.jsonl", "--rankings", "rankings.jsonl", "-o", "out.jsonl", "--overwrite")
+    assert gagar(folder, *arguments, "--max-ungraded", "0.5").returncode == 0
+    done = gagar(folder, *arguments, "--max-ungraded", "0.4")
+    assert done.returncode == 4
+    assert done.stderr == "error: 50.0% of the groups are ungraded, more than --max-ungraded 40.0%\n"
