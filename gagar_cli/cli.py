@@ -85,17 +85,14 @@ def root(
     """Grade the passing attempts of code agents group by group, and redistribute their advantage by quality."""
 
 
-class _Terminated(KeyboardInterrupt):
-    """SIGTERM, told apart from Ctrl-C by the exit code."""
-
-
-def _raise_terminated(_signal_number: int, _frame: FrameType | None) -> NoReturn:
-    raise _Terminated
+def _exit_terminated(_signal_number: int, _frame: FrameType | None) -> NoReturn:
+    # SystemExit, as event loops let it through wherever it strikes; typer would make 130 of a KeyboardInterrupt.
+    raise SystemExit(143)
 
 
 def main() -> NoReturn:
     """Run the command line and exit with its code."""
-    signal.signal(signal.SIGTERM, _raise_terminated)
+    signal.signal(signal.SIGTERM, _exit_terminated)
     sys.exit(run(sys.argv[1:]))
 
 
@@ -110,8 +107,6 @@ def run(arguments: list[str]) -> int:
             raise
         _write_error(error.message, error.hint)
         return error.exit_code
-    except _Terminated:
-        return 143
     except (KeyboardInterrupt, typer.Abort):
         return 130
     except BrokenPipeError:

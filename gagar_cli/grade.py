@@ -156,11 +156,13 @@ class _Run:
     async def grade_all(self) -> GradeResult:
         """Grade, record and summarise."""
         settings = self._settings
-        backend = await self._choose_backend()
+        outlines, jobs, skipped = self._plan()
+        backend = await self._choose_backend(jobs)
         config = settings.record(backend.name)
         self._config_digest = _digest(config)
         self._open_ledger(config)
-        outlines, jobs = self._plan()
+        for ranking in skipped:
+            self._record(ranking)
         client = EndpointClient(settings.endpoint)
         n_before = sum(self._is_final(job.key) for job in jobs)
         try:
@@ -180,9 +182,12 @@ class _Run:
             notes=notes,
         )
 
-    async def _choose_backend(self) -> ChosenBackend:
+    async def _choose_backend(self, jobs: list[_Job]) -> ChosenBackend:
+        """The sandbox of the whole run; whether the dump names images is read off its first eligible group."""
         settings = self._settings
-        has_images = "docker_image" not in self._dump.report.missing_columns
+        has_images = (
+            bool(jobs) and (await asyncio.to_thread(self._read_group, jobs[0])).task.docker_image is not None
+        )
         if self._store is None and not has_images and settings.sandbox == "auto":
             return ChosenBackend(
                 None, "inspect-only", "no repository or image is supplied, so nothing can be run"
@@ -203,22 +208,22 @@ class _Run:
             ranking = ranking_from_record(record)
             self._done[ranking.key] = ranking
 
-    def _plan(self) -> tuple[GroupOutlines, list[_Job]]:
-        """Groups out of reach are recorded as skipped; the others become jobs, in the order of the dump."""
+    def _plan(self) -> tuple[GroupOutlines, list[_Job], list[GroupRanking]]:
+        """The eligible groups as jobs, in the order of the dump, and the others with their reason."""
         index = self._dump.index.with_row_index("row").filter(pl.col("row") == pl.col("primary_row"))
         n_groups = int(index["group"].max() or 0) + 1  # type: ignore[arg-type] # a maximum of unsigned integers
         outlines = outline_groups(
             index["group"].to_numpy(), index["passed"].to_numpy(), index["invalid"].to_numpy(), n_groups
         )
         heads = index.group_by("group", maintain_order=True).agg("step", "group_id", "row", "invalid")
-        jobs = []
+        jobs, skipped = [], []
         for code, steps, names, rows, invalid in heads.iter_rows():
             key = GroupKey(steps[0], names[0])
             if outlines.is_eligible[code]:
                 jobs.append(_Job(key, tuple(np.asarray(rows)[~np.asarray(invalid)].tolist())))
             else:
-                self._record(GroupRanking(key, "skipped", REASONS[outlines.reason[code]]))
-        return outlines, jobs[: self._settings.max_groups]
+                skipped.append(GroupRanking(key, "skipped", REASONS[outlines.reason[code]]))
+        return outlines, jobs[: self._settings.max_groups], skipped
 
     async def _grade_jobs(self, jobs: list[_Job], client: EndpointClient, backend: ChosenBackend) -> None:
         waiting = iter(jobs)
