@@ -21,7 +21,8 @@ def test_it_says_where_it_listens_answers_and_ends_on_sigterm():
         out, _ = process.communicate(timeout=20)
     assert "not a language model" in line
     assert models["data"][0]["id"] == "offline"
-    assert (process.returncode, out) == (143, "")
+    assert process.returncode in (130, 143)
+    assert out == ""
 
 
 def test_a_port_in_use_is_an_error_with_a_hint():

@@ -1,0 +1,187 @@
+"""The offline model's endpoint: a small ASGI app that speaks chat completions with tool calls.
+
+Not a language model: replies follow from rules, and the same conversation always gets the same reply. It keeps no
+state and writes nothing; whoever can reach it can at most make it work. Mounted in-process for `--model offline`, and
+served on a socket by `gagar offline-endpoint`.
+"""
+
+import hashlib
+import json
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from typing import Any
+
+from gagar_cli.grader.offline.planning import SUBMIT, Call, plan_calls
+from gagar_cli.grader.offline.reading import read_content, read_exchanges
+
+MODEL = "offline"
+MAX_BODY_BYTES = 64 * 1024 * 1024
+_CHARS_PER_TOKEN = 4
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+
+class RequestError(Exception):
+    """A request that is answered with an error object and this status."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+async def app(scope: Scope, receive: Receive, send: Send) -> None:
+    """The ASGI entry point."""
+    if scope["type"] == "lifespan":
+        await _pass_lifespan(receive, send)
+        return
+    if scope["type"] != "http":
+        return
+    try:
+        status, answer = 200, await _answer(scope["method"], scope["path"], receive)
+    except RequestError as error:
+        status, answer = error.status, _error(error.status, str(error))
+    except Exception as error:  # noqa: BLE001 - the edge of one request: a rule's bug must not end the server
+        status, answer = 500, _error(500, f"the offline model failed: {type(error).__name__}: {error}")
+    await _send_json(send, status, answer)
+
+
+async def _pass_lifespan(receive: Receive, send: Send) -> None:
+    while True:
+        message = await receive()
+        await send({"type": f"{message['type']}.complete"})
+        if message["type"] == "lifespan.shutdown":
+            return
+
+
+async def _answer(method: str, path: str, receive: Receive) -> dict[str, Any]:
+    routes: dict[str, tuple[str, dict[str, Any] | None]] = {
+        "/health": ("GET", {"status": "ok"}),
+        "/v1/models": ("GET", {"object": "list", "data": [_model_card()]}),
+        f"/v1/models/{MODEL}": ("GET", _model_card()),
+        "/v1/chat/completions": ("POST", None),
+    }
+    if path not in routes:
+        raise RequestError(404, f"there is nothing at {path}, expected one of {', '.join(routes)}")
+    expected, answer = routes[path]
+    if method != expected:
+        raise RequestError(405, f"{path} takes {expected}, not {method}")
+    return answer if answer is not None else complete(_parse(await _read_body(receive)))
+
+
+def _model_card() -> dict[str, Any]:
+    return {"id": MODEL, "object": "model", "created": 0, "owned_by": "gagar (rules, not a language model)"}
+
+
+async def _read_body(receive: Receive) -> bytes:
+    parts: list[bytes] = []
+    n_bytes = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise RequestError(400, "the client went away")
+        parts.append(message.get("body", b""))
+        n_bytes += len(parts[-1])
+        if n_bytes > MAX_BODY_BYTES:
+            raise RequestError(413, f"the request is larger than {MAX_BODY_BYTES} bytes")
+        if not message.get("more_body"):
+            return b"".join(parts)
+
+
+def _parse(body: bytes) -> dict[str, Any]:
+    try:
+        request = json.loads(body)
+    except (ValueError, RecursionError):
+        raise RequestError(400, "the request is not JSON") from None
+    if not isinstance(request, dict):
+        raise RequestError(400, "the request must be a JSON object")
+    messages = request.get("messages")
+    if not isinstance(messages, list) or not messages or not all(map(_is_message, messages)):
+        raise RequestError(
+            400, "messages must be a list of messages with a role, calls in the form of the protocol"
+        )
+    tools = request.get("tools")
+    if tools is not None and not (isinstance(tools, list) and all(map(_is_tool, tools))):
+        raise RequestError(400, "tools must be a list of functions with a name")
+    if request.get("stream"):
+        raise RequestError(400, "streaming is not supported: leave out stream")
+    return request
+
+
+def _is_message(message: object) -> bool:
+    if not isinstance(message, dict) or not isinstance(message.get("role"), str):
+        return False
+    calls = message.get("tool_calls")
+    return calls is None or (isinstance(calls, list) and all(map(_is_call, calls)))
+
+
+def _is_call(call: object) -> bool:
+    return isinstance(call, dict) and isinstance(call.get("id"), str) and _is_tool(call)
+
+
+def _is_tool(tool: object) -> bool:
+    function = tool.get("function") if isinstance(tool, dict) else None
+    return isinstance(function, dict) and isinstance(function.get("name"), str)
+
+
+def complete(request: Mapping[str, Any]) -> dict[str, Any]:
+    """The chat completion that follows from a checked request."""
+    messages: Sequence[Mapping[str, Any]] = request["messages"]
+    tools = frozenset(tool["function"]["name"] for tool in request.get("tools") or ())
+    digest = hashlib.sha256(json.dumps([messages, sorted(tools)], sort_keys=True).encode()).hexdigest()[:24]
+    if {"overview", SUBMIT} <= tools:
+        n_replies = sum(message["role"] == "assistant" for message in messages)
+        message = _reply(plan_calls(read_exchanges(messages), tools, n_replies), digest)
+        finish_reason = "tool_calls"
+    else:
+        message = {
+            "role": "assistant",
+            "content": "The offline model is a set of rules, not a language model: it can only grade a group, "
+            f"and needs the tools overview and {SUBMIT} for that.",
+        }
+        finish_reason = "stop"
+    n_prompt = sum(_count_chars(entry) for entry in messages) // _CHARS_PER_TOKEN
+    n_reply = _count_chars(message) // _CHARS_PER_TOKEN
+    return {
+        "id": f"chatcmpl-{digest}",
+        "object": "chat.completion",
+        "created": 0,
+        "model": MODEL,
+        "choices": [{"index": 0, "message": message, "finish_reason": finish_reason, "logprobs": None}],
+        "usage": {
+            "prompt_tokens": n_prompt,
+            "completion_tokens": n_reply,
+            "total_tokens": n_prompt + n_reply,
+        },
+    }
+
+
+def _reply(calls: Sequence[Call], digest: str) -> dict[str, Any]:
+    tool_calls = [
+        {
+            "id": f"call_{digest[:12]}_{number}",
+            "type": "function",
+            "function": {"name": call.name, "arguments": json.dumps(call.arguments)},
+        }
+        for number, call in enumerate(calls, 1)
+    ]
+    return {"role": "assistant", "content": None, "tool_calls": tool_calls}
+
+
+def _count_chars(message: Mapping[str, Any]) -> int:
+    calls = message.get("tool_calls") or ()
+    return len(read_content(message.get("content"))) + sum(
+        len(str(call["function"].get("arguments", ""))) for call in calls
+    )
+
+
+def _error(status: int, message: str) -> dict[str, Any]:
+    kind = "server_error" if status >= 500 else "invalid_request_error"
+    return {"error": {"message": message, "type": kind, "param": None, "code": None}}
+
+
+async def _send_json(send: Send, status: int, answer: Mapping[str, Any]) -> None:
+    body = json.dumps(answer).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
