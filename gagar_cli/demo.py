@@ -18,6 +18,7 @@ from gagar_cli.redistribution_summary import RedistributeResult
 
 RANKINGS_NAME = "rankings.jsonl"
 ADVANTAGES_NAME = "advantages.parquet"
+VIOLATION = "violation"
 NOTHING_FOUND = "nothing found against it"
 
 
@@ -37,6 +38,11 @@ class AttemptRow:
     """From the tests alone; None for an invalid attempt."""
     advantage: float | None
     why: str
+
+    @property
+    def is_violation(self) -> bool:
+        """Whether an integrity verdict made its reward 0."""
+        return self.place == VIOLATION
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +137,7 @@ def _row(record: Mapping[str, object], told: Mapping[str, tuple[RankedCandidate,
         outcome, place, why = "invalid", "left out", "infrastructure failure"
     elif candidate is not None:
         outcome = "pass"
-        place = "violation" if candidate.is_integrity_violation else f"{candidate.tier} #{candidate.rank}"
+        place = VIOLATION if candidate.is_integrity_violation else f"{candidate.tier} #{candidate.rank}"
     elif record["reward_effective"]:
         outcome, place, why = "pass", str(record["grading"]), "every attempt passed"
     else:

@@ -108,7 +108,7 @@ def redistribute_table(result: "RedistributeResult") -> "Table":
         (
             "the paper's cap instead",
             f"pass sums to {paper.pass_sum_error:.1e}, failures unchanged: {_unchanged(paper.n_changed_failures)}, "
-             f"{paper.n_capped:,} groups capped, largest amplification {paper.max_amplification:.3f}",
+            f"{paper.n_capped:,} groups capped, largest amplification {paper.max_amplification:.3f}",
         ),
     ]
     if result.n_unknown_groups:
@@ -140,7 +140,9 @@ def _share(value: float | None) -> str:
 def _loss(losses: "Losses | None") -> str:
     if losses is None:
         return "unknown: a valid trajectory has no n_output_tokens"
-    return f"{losses.base:+.6f} before, {losses.redistributed:+.6f} after"
+    # Adding zero turns the negative zero of a rounded −1e-17 into zero.
+    before, after = round(losses.base, 6) + 0.0, round(losses.redistributed, 6) + 0.0
+    return f"{before:+.6f} before, {after:+.6f} after"
 
 
 def demo_tables(result: "DemoResult") -> "list[Table]":
@@ -150,7 +152,16 @@ def demo_tables(result: "DemoResult") -> "list[Table]":
     for row in result.attempts:
         numbers = (_signed(row.advantage_base), _signed(row.advantage))
         groups.setdefault(row.group_id, []).append((row.attempt, row.outcome, row.place, *numbers, row.why))
-    return [rows_table(f"Task {name}", columns, rows, numeric=(3, 4)) for name, rows in groups.items()]
+    recomputed = {row.group_id for row in result.attempts if row.is_violation}
+    return [
+        rows_table(
+            f"Task {name}" + (" (its mean is recomputed after the violation)" if name in recomputed else ""),
+            columns,
+            rows,
+            numeric=(3, 4),
+        )
+        for name, rows in groups.items()
+    ]
 
 
 def _signed(value: float | None) -> str:

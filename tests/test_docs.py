@@ -86,6 +86,24 @@ def test_the_commands_of_a_page_run(page: Path, tmp_path: Path):
             assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
 
 
+def test_the_outputs_in_the_readme_are_what_the_commands_print(tmp_path: Path):
+    lay_out(tmp_path)
+    for made in tmp_path.glob("rankings.jsonl*"):
+        made.unlink()
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    first, second = [command for command in commands(ROOT / "README.md") if command.startswith("gagar")][:2]
+    printed = ""
+    for command in (first, second, "gagar demo -o out"):
+        words = [sys.executable, "-m", "gagar_cli", *shlex.split(command)[1:]]
+        printed += subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    lines = {" ".join(line.split()) for line in printed.splitlines()}
+    shown = [
+        line for block in re.findall(r"```text\n(.*?)```", readme, re.DOTALL) for line in block.splitlines()
+    ]
+    assert len(shown) > 40
+    assert [line for line in shown if " ".join(line.split()) not in lines] == []
+
+
 def test_the_documentation_shows_commands():
     assert sum(len(commands(page)) for page in PAGES) >= 6
 

@@ -19,7 +19,7 @@ MAY_IMPORT_OF_OURS = {
 ONLY_IN = {
     "typer": {"cli.py", "commands/"},
     "rich": {"console.py", "tables.py"},
-    "docker": {"sandbox/docker.py"},
+    "docker": {"sandbox/docker"},
     "openai": {"grader/client.py"},
     "tenacity": {"grader/client.py"},
     "pyarrow": {"io/"},
