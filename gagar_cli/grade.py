@@ -28,6 +28,7 @@ from gagar_cli.grader.loop import GroupLimits
 from gagar_cli.grader.prompts import prompt_version
 from gagar_cli.grader.session import OWED_REASONS, GroupMeans, grade_group
 from gagar_cli.grading_summary import GradeResult, summarise
+from gagar_cli.interrupts import run_interruptibly
 from gagar_cli.io.conversations import ConversationLog
 from gagar_cli.io.dump import Dump, ReadOptions, open_dump
 from gagar_cli.io.ledger import Ledger
@@ -108,7 +109,7 @@ def run(settings: GradeSettings, progress: ProgressCallback = no_progress) -> Gr
         run_directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gagar-")))
         # The sandbox's unprivileged user must be able to walk through, and not to list.
         run_directory.chmod(0o711)
-        return asyncio.run(_Run(settings, dump, run_directory, progress, stack).grade_all())
+        return run_interruptibly(_Run(settings, dump, run_directory, progress, stack).grade_all())
 
 
 def _check_outputs(settings: GradeSettings) -> None:

@@ -2,6 +2,7 @@ import io
 import json
 import random
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -205,6 +206,27 @@ def test_a_killed_run_goes_on_to_the_same_rankings(tmp_path):
         (record["step"], record["group_id"]) for record in map(json.loads, killed.read_text().splitlines())
     ]
     assert len(keys) == len(set(keys))
+
+
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_a_waiting_run_at_once_and_resumably(settings, sent, code):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/v1"
+        grade = ["grade", *settings.dumps, "-o", settings.output, "--model", "offline", "--base-url", url]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "gagar_cli", *grade, "--sandbox", "inspect-only"],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        with silent.accept()[0]:
+            started = time.monotonic()
+            process.send_signal(sent)
+            _, told = process.communicate(timeout=20)
+    assert process.returncode == code
+    assert time.monotonic() - started < 5
+    assert "the same command goes on" in told
+    assert "Traceback" not in told
+    assert run(settings).n_graded == 3
 
 
 def test_attempts_inside_a_record_are_exploded(tmp_path):

@@ -157,15 +157,23 @@ def grade(
         max_groups=limit,
         overwrite=overwrite,
     )
-    with progress_bar("grading", quiet=quiet) as progress:
-        result = use_case.run(settings, progress)
+    try:
+        with progress_bar("grading", quiet=quiet) as progress:
+            result = use_case.run(settings, progress)
+    except (KeyboardInterrupt, SystemExit):
+        if settings.ledger_path is not None:
+            write_note("interrupted: groups that were done are kept, the same command goes on")
+        raise
     for note in (f"sandbox: {result.sandbox}: {result.sandbox_reason}", *result.notes):
         write_note(f"note: {note}", quiet=quiet)
     write_summary(
         grade_table(result), result.to_record(), as_json=as_json, to_stderr=output == "-", quiet=quiet
     )
     if result.n_ungraded and not result.n_graded:
-        raise GagarError("groups were eligible and none was graded", "the reasons are in the summary")
+        raise GagarError(
+            f"none of {result.n_ungraded} eligible groups was graded, most often: {result.ungraded_reasons[0]}",
+            "the same command tries again those that the endpoint, the sandbox or a budget failed",
+        )
     if max_ungraded is not None and result.ungraded_share > max_ungraded:
         raise GateError(
             f"{result.ungraded_share:.1%} of the groups are ungraded, more than --max-ungraded {max_ungraded:.1%}"
