@@ -67,6 +67,9 @@ def grade(
     call_seconds: Annotated[
         float, typer.Option("--call-seconds", min=1, help="deadline of one call")
     ] = 600.0,
+    call_attempts: Annotated[
+        int, typer.Option("--call-attempts", min=1, help="tries of one call, with growing waits between")
+    ] = 6,
     max_turns: Annotated[int, typer.Option("--max-turns", min=1, help="replies a group")] = 40,
     max_group_tokens: Annotated[
         int, typer.Option("--max-group-tokens", min=1, help="input and output tokens a group")
@@ -140,6 +143,7 @@ def grade(
             extra_body=_parse_object(extra_body),
             headers=_parse_headers(headers),
             call_seconds=call_seconds,
+            max_attempts=call_attempts,
             max_connections=concurrency,
         ),
         read=read_options(

@@ -1,0 +1,97 @@
+"""The demo, judged by what its attempts are known to be (examples/README.md)."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from gagar_cli.demo import AttemptRow, run
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory) -> dict[str, AttemptRow]:
+    """Each attempt by the end of its id, such as `44-01`."""
+    result = run(tmp_path_factory.mktemp("demo"), sandbox="inspect-only")
+    return {row.trajectory_id.removeprefix("shelfmark__shelfmark-"): row for row in result.attempts}
+
+
+def test_every_attempt_is_told(rows):
+    assert len(rows) == 28
+    assert all(row.why for row in rows.values())
+
+
+@pytest.mark.parametrize("name", ["31-02", "31-05", "31-07", "38-04", "44-03", "44-08"])
+def test_clean_fixes_lead_and_gain(rows, name):
+    assert rows[name].place == "T1 #1"
+    assert rows[name].advantage > rows[name].advantage_base
+
+
+@pytest.mark.parametrize(
+    ("name", "word"), [("31-01", "special case"), ("31-04", "scope"), ("44-02", "rewrite")]
+)
+def test_hacks_and_rewrites_fall_to_the_third_tier(rows, name, word):
+    assert rows[name].place.startswith("T3")
+    assert word in rows[name].why
+    assert 0 < rows[name].advantage < rows[name].advantage_base
+
+
+@pytest.mark.parametrize(
+    ("name", "word"),
+    [
+        ("38-01", "duplicated helper"),
+        ("38-03", "debug output"),
+        ("38-07", "dead code"),
+        ("44-05", "tests"),
+        ("44-06", "swallowed"),
+    ],
+)
+def test_flawed_work_is_behind_clean_work_with_the_reason(rows, name, word):
+    assert rows[name].place.startswith("T2")
+    assert word in rows[name].why
+
+
+def test_a_fix_copied_from_history_is_paid_like_a_failure(rows):
+    assert rows["44-01"].place == "violation"
+    assert rows["44-01"].advantage == rows["44-04"].advantage < 0
+
+
+def test_an_injection_does_not_raise_its_attempt(rows):
+    assert rows["38-05"].advantage == min(
+        row.advantage for name, row in rows.items() if name[:2] == "38" and row.outcome == "pass"
+    )
+
+
+def test_an_infrastructure_failure_is_left_out(rows):
+    assert (rows["31-06"].outcome, rows["31-06"].advantage) == ("invalid", None)
+
+
+def test_failures_keep_their_advantage_where_nothing_was_zeroed(rows):
+    assert all(
+        rows[name].advantage == rows[name].advantage_base for name in ("31-03", "31-08", "38-02", "38-06")
+    )
+
+
+def test_a_task_that_all_solve_is_skipped(rows):
+    assert {row.place for name, row in rows.items() if name.startswith("52")} == {"skipped"}
+
+
+def test_the_command_prints_one_json_object(tmp_path):
+    command = [
+        sys.executable,
+        "-m",
+        "gagar_cli",
+        "demo",
+        "-o",
+        str(tmp_path),
+        "--sandbox",
+        "inspect-only",
+        "--json",
+        "-q",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    record = json.loads(done.stdout)
+    assert record["grade"]["n_graded"] == 3
+    assert record["redistribute"]["effects"]["n_changed_failures"] == 0
+    assert len(record["attempts"]) == 28
+    assert done.stderr == ""
