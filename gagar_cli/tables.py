@@ -8,6 +8,7 @@ from gagar_cli.core.text import escape_untrusted
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from gagar_cli.core.redistribution import Effects
     from gagar_cli.demo import DemoResult
     from gagar_cli.grading_summary import GradeResult
     from gagar_cli.redistribution_summary import Losses, RedistributeResult
@@ -105,17 +106,20 @@ def redistribute_table(result: "RedistributeResult") -> "Table":
         ("ungraded", _share(result.ungraded_rate).strip(" ()") or "no group was owed"),
         ("loss at ratio 1, sequence mean", _loss(result.sequence_mean)),
         ("loss at ratio 1, token mean", _loss(result.token_mean)),
-        (
-            "the paper's cap instead",
-            f"pass sums to {paper.pass_sum_error:.1e}, failures unchanged: {_unchanged(paper.n_changed_failures)}, "
-            f"{paper.n_capped:,} groups capped, largest amplification {paper.max_amplification:.3f}",
-        ),
+        ("the paper's cap instead", _effects(paper)),
     ]
     if result.n_unknown_groups:
         rows.append(("rankings of unknown groups", f"{result.n_unknown_groups:,} lines"))
     if result.replaced_columns:
         rows.append(("columns replaced", ", ".join(result.replaced_columns)))
     return key_value_table("Redistribution", rows)
+
+
+def _effects(effects: "Effects") -> str:
+    kept = f"pass sums to {effects.pass_sum_error:.1e}, failures unchanged: {_unchanged(effects.n_changed_failures)}"
+    return (
+        f"{kept}, {effects.n_capped:,} groups capped, largest amplification {effects.max_amplification:.3f}"
+    )
 
 
 def _describe_estimator(result: "RedistributeResult") -> str:

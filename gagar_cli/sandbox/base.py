@@ -5,10 +5,30 @@ the base repository with that candidate's patch applied (by `git apply`, inside)
 state. A non-zero exit is a result; `SandboxError` means that the sandbox itself could not be made or broke.
 """
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
+
+NOBODY = 65534
+"""User and group that hostile code runs as where gagar itself runs as root."""
+
+
+class SandboxUser(NamedTuple):
+    """Who hostile code runs as, seen from this machine."""
+
+    uid: int
+    gid: int
+    must_switch: bool
+    """Whether that is not who we are: files for the sandbox have to be handed over."""
+
+
+def sandbox_user() -> SandboxUser:
+    """The user of sandboxes without an engine: never root."""
+    if os.geteuid() == 0:
+        return SandboxUser(NOBODY, NOBODY, True)
+    return SandboxUser(os.geteuid(), os.getegid(), False)
 
 
 @dataclass(frozen=True, slots=True)

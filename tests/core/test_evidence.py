@@ -47,7 +47,7 @@ def test_a_coordinate_is_read_by_its_kind(at, kind, expected):
     ],
 )
 def test_a_malformed_coordinate_is_refused(at, kind):
-    with pytest.raises(ValueError, match="c01|start"):
+    with pytest.raises(ValueError, match=r"c01|start"):
         parse_coordinate(at, kind)
 
 

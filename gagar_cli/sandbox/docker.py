@@ -1,0 +1,241 @@
+"""Sandboxes by a docker engine: a container for each command, over an image that is here already.
+
+Holds: files, network, other processes, capabilities, memory, processors, processes, scratch space, output, time
+(`docker_options.py` has the arguments). The engine cannot end a command, only a container, and what a command leaves
+behind (a process, a file, a System V segment) must not meet the next one: so the container goes with the command. It
+shares the kernel with the host: a kernel or runc bug ends it. Images are never pulled.
+
+A container lives as long as its owner holds its stdin. What was made and never started when an owner died, and copies
+of repositories out of images, are removed by `reap_orphans` of a later run.
+"""
+
+import asyncio
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from gagar_cli.errors import SandboxError
+from gagar_cli.sandbox.base import Checkout, ExecResult, SandboxLimits
+from gagar_cli.sandbox.docker_engine import (
+    Image,
+    check_directory,
+    find_image,
+    held_connection,
+    is_running,
+    mapped_errors,
+    read_exit_code,
+    reap_orphans,
+    remove_container,
+    try_socket,
+    was_out_of_memory,
+)
+from gagar_cli.sandbox.docker_images import ImageTree, ImageTrees
+from gagar_cli.sandbox.docker_options import container_config, launch_with_patch, place_checkout
+from gagar_cli.sandbox.docker_stream import End, ExecStream
+from gagar_cli.sandbox.launcher import BASE, describe_failure, encode_patch, read_launch
+from gagar_cli.sandbox.owner import current_owner
+
+ENGINE_SECONDS = 60
+"""For one answer of the engine."""
+_MAX_COMMANDS = 64
+"""That run side by side; each holds a thread and a connection."""
+
+
+async def open_backend(image: str | None) -> "DockerBackend":
+    """The engine that the environment names, or the local one, after orphans of earlier runs are removed.
+
+    `image` is for checkouts that name none.
+
+    Raises:
+        SandboxError: no engine answers, or `image` is not on this machine.
+    """
+    return await asyncio.to_thread(_open_backend, image)
+
+
+class DockerBackend:
+    """Makes sandboxes with one engine."""
+
+    name = "docker"
+
+    def __init__(self, client: Any, image: str | None, *, version: str, runtime: str) -> None:
+        self.description = f"docker {version}, {runtime}"
+        self.client = client
+        self.version = version
+        self.trees = ImageTrees(client)
+        # Threads of our own: those that wait for output would use up the few that all of asyncio shares.
+        self.threads = ThreadPoolExecutor(_MAX_COMMANDS, thread_name_prefix="gagar-docker")
+        self._image = image
+
+    async def open(self, checkout: Checkout, patch: str, limits: SandboxLimits) -> "DockerSandbox":
+        """A sandbox over `checkout.tree`, or over the repository in the image.
+
+        Raises:
+            SandboxError: the image is not on this machine, or has no repository at `workdir`.
+        """
+        name = checkout.image or self._image
+        if name is None:
+            raise SandboxError("docker needs an image", "give one with `--sandbox-image`")
+        if checkout.tree is None and checkout.workdir is None:
+            raise SandboxError(
+                "there is neither a repository nor its place in the image", "supply it with `--repos`"
+            )
+        place_checkout(checkout.workdir)
+        image = await asyncio.to_thread(find_image, self.client, name)
+        if checkout.tree is None:
+            await asyncio.to_thread(check_directory, self.client, image, str(checkout.workdir))
+        return DockerSandbox(self, image, checkout, encode_patch(patch), limits)
+
+    def close(self) -> None:
+        """Hang up on the engine, once every sandbox is closed."""
+        self.threads.shutdown()
+        self.client.close()
+
+
+class DockerSandbox:
+    """One candidate's checkout."""
+
+    def __init__(
+        self, backend: DockerBackend, image: Image, checkout: Checkout, patch: bytes, limits: SandboxLimits
+    ) -> None:
+        self._backend = backend
+        self._client = backend.client
+        self._image = image
+        self._checkout = checkout
+        self._patch = patch
+        self._limits = limits
+        self._place = place_checkout(checkout.workdir)
+        self._volume: str | None = None
+        self._lock = threading.Lock()
+        self._is_closed = threading.Event()
+        self._jobs: set[asyncio.Future[ExecResult]] = set()
+
+    async def run(self, command: Sequence[str], *, timeout_seconds: float) -> ExecResult:
+        """Run an argument list in a new container, in a fresh copy of the patched checkout.
+
+        Raises:
+            SandboxError: the engine failed, the checkout cannot be made, the patch does not apply.
+        """
+        if self._is_closed.is_set():
+            raise SandboxError("the sandbox is closed")
+        cancelled = threading.Event()
+        job = asyncio.get_running_loop().run_in_executor(
+            self._backend.threads, self._run, command, timeout_seconds, cancelled
+        )
+        self._jobs.add(job)
+        try:
+            return await asyncio.shield(job)
+        except asyncio.CancelledError:
+            cancelled.set()
+            await asyncio.wait([job])
+            raise
+        finally:
+            self._jobs.discard(job)
+
+    async def close(self) -> None:
+        """End what still runs and give back the image's repository."""
+        self._is_closed.set()
+        if self._jobs:
+            await asyncio.wait(self._jobs)
+        with contextlib.suppress(SandboxError):
+            await asyncio.to_thread(self._release)
+
+    def _run(self, command: Sequence[str], timeout_seconds: float, cancelled: threading.Event) -> ExecResult:
+        stream = ExecStream(self._limits.output_bytes)
+        with mapped_errors("the docker engine failed"), self._container() as container:
+            started = time.monotonic()
+            with self._start(container, command) as (execution, connection):
+                end = stream.pump(
+                    connection,
+                    deadline=started + timeout_seconds,
+                    is_cancelled=lambda: cancelled.is_set() or self._is_closed.is_set(),
+                    has_exited=lambda: not is_running(self._client, execution),
+                )
+            seconds = time.monotonic() - started
+            exit_code = read_exit_code(self._client, execution) if end is End.CLOSED else None
+            out_of_memory = was_out_of_memory(self._client, container, is_likely=exit_code != 0)
+        launch = read_launch(stream.stderr.content)
+        if not launch.is_ready and end is End.CLOSED and not out_of_memory:
+            # The engine itself complains on stdout.
+            why = describe_failure(launch.stderr or stream.stdout.content)
+            raise SandboxError(f"a container cannot run the checkout: {why}")
+        return ExecResult(
+            exit_code,
+            stream.stdout.text,
+            launch.stderr.decode("utf-8", "replace"),
+            seconds,
+            timed_out=end is End.TIMED_OUT,
+            out_of_memory=out_of_memory,
+            truncated=end is End.FLOODED or stream.stdout.is_truncated or stream.stderr.is_truncated,
+        )
+
+    @contextlib.contextmanager
+    def _container(self) -> Iterator[str]:
+        """A container that waits for one command, and is removed behind it whatever happens."""
+        config = container_config(
+            self._image.id,
+            self._base(),
+            self._limits,
+            checkout=self._place,
+            volumes=self._image.volumes,
+            labels=current_owner().labels(),
+            engine_version=self._backend.version,
+        )
+        container: str = self._client.create_container_from_config(config)["Id"]
+        try:
+            stdin = self._client.attach_socket(container, params={"stdin": 1, "stream": 1})
+            with held_connection(stdin):
+                self._client.start(container)
+                yield container
+        finally:
+            remove_container(self._client, container)
+
+    def _base(self) -> dict[str, Any]:
+        """The mount of the base tree."""
+        if self._checkout.tree is not None:
+            source = str(self._checkout.tree.resolve())
+            return {"Type": "bind", "Source": source, "Target": BASE, "ReadOnly": True}
+        with self._lock:
+            if self._volume is None:
+                self._volume = self._backend.trees.acquire(ImageTree(self._image.id, self._place))
+        return {"Type": "volume", "Source": self._volume, "Target": BASE, "ReadOnly": True}
+
+    def _release(self) -> None:
+        with self._lock, mapped_errors("the docker engine failed"):
+            if self._volume is not None:
+                self._volume = None
+                self._backend.trees.release(ImageTree(self._image.id, self._place))
+
+    @contextlib.contextmanager
+    def _start(self, container: str, command: Sequence[str]) -> Iterator[tuple[str, socket.socket]]:
+        """Start the preparation and hand it the patch; its exec and the connection to it."""
+        launch = launch_with_patch(command, self._patch, self._place)
+        execution: str = self._client.exec_create(container, launch, stdin=True)["Id"]
+        with held_connection(self._client.exec_start(execution, socket=True)) as connection:
+            # What does not want its input has said why, or says it yet.
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                connection.sendall(self._patch)
+            yield execution, connection
+
+
+def _open_backend(image: str | None) -> DockerBackend:
+    import docker.constants
+    from docker.errors import DockerException
+
+    hint = "start it, or point DOCKER_HOST at one; `--sandbox bubblewrap` needs none"
+    try:
+        with mapped_errors("no docker engine answers", hint):
+            address = docker.utils.kwargs_from_env().get("base_url") or docker.constants.DEFAULT_UNIX_SOCKET
+            try_socket(address)
+            client = docker.from_env(timeout=ENGINE_SECONDS, max_pool_size=_MAX_COMMANDS).api
+            version = str(client.version()["Version"])
+            runtime = client.info().get("DefaultRuntime") or "its own runtime"
+            reap_orphans(client)
+    except DockerException as error:
+        raise SandboxError(f"no docker engine answers: {error}", hint) from error
+    if image is not None:
+        find_image(client, image)
+    return DockerBackend(client, image, version=version, runtime=runtime)

@@ -1,0 +1,176 @@
+"""Questions to a docker engine and small services of it. Blocking, for threads.
+
+The SDK's errors of an answer are OSErrors with a `status_code`; that is all that is used of them here.
+"""
+
+import contextlib
+import shlex
+import socket
+import time
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from gagar_cli.core.text import escape_untrusted, shorten
+from gagar_cli.errors import SandboxError
+from gagar_cli.sandbox.owner import LABEL_PREFIX, current_owner, is_orphaned
+
+_EXIT_SECONDS = 3.0
+"""For the engine to tell the exit code of a command that has closed its output."""
+_GO_DIRECTORY = 1 << 31
+"""The bit of Go's file modes, in which the engine speaks of files."""
+_NOT_FOUND, _CONFLICT = 404, 409
+_REMOVAL_SECONDS = 10
+_EVENT_SECONDS = 0.05
+"""For an event of the kernel to reach the engine."""
+
+
+class Image(NamedTuple):
+    """An image of this machine."""
+
+    id: str
+    volumes: tuple[str, ...]
+    """Places that it declares as volumes."""
+
+
+@contextlib.contextmanager
+def mapped_errors(what: str, hint: str | None = None) -> Iterator[None]:
+    """Errors of the engine, and of the way to it, as ours."""
+    try:
+        yield
+    except OSError as error:
+        why = shorten(escape_untrusted(" ".join(str(error).split()), keep_newlines=False), 300)
+        raise SandboxError(f"{what}: {why}", hint) from error
+
+
+@contextlib.contextmanager
+def held_connection(wrapper: Any) -> Iterator[socket.socket]:
+    """The socket in what the SDK hands out for a stream, closed at the end."""
+    # It wraps the sockets of local engines in a file, and hangs the response on it, to be closed in this order.
+    connection: socket.socket = getattr(wrapper, "_sock", wrapper)
+    try:
+        yield connection
+    finally:
+        connection.close()
+        response = getattr(wrapper, "_response", None)
+        if response is not None:
+            response.close()
+
+
+def try_socket(address: str) -> None:
+    """Connect to a local engine once; the SDK leaves a socket behind that cannot connect."""
+    path = address.partition("unix://")[2]
+    if path:
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.connect(path)
+
+
+def find_image(client: Any, name: str) -> Image:
+    """The image of that name.
+
+    Raises:
+        SandboxError: it is not on this machine.
+    """
+    shown = shorten(escape_untrusted(name, keep_newlines=False), 200)
+    with mapped_errors(f"the docker engine cannot look up image {shown}"):
+        try:
+            found = client.inspect_image(name)
+        except OSError as error:
+            if not _is_gone(error):
+                raise
+            message = f"image {shown} is not on this machine"
+            raise SandboxError(message, f"fetch it first: `docker pull {shlex.quote(shown)}`") from error
+    volumes = (found.get("Config") or {}).get("Volumes") or {}
+    return Image(found["Id"], tuple(volumes))
+
+
+def check_directory(client: Any, image: Image, path: str) -> None:
+    """Look for a directory in an image; a container's files can be asked for before it has ever run.
+
+    Raises:
+        SandboxError: there is none.
+    """
+    with mapped_errors("the docker engine cannot look into the image"):
+        config = {"Image": image.id, "Entrypoint": ["cat"], "Labels": current_owner().labels()}
+        container = client.create_container_from_config(config)["Id"]
+        try:
+            content, status = client.get_archive(container, path)
+            content.close()
+        except OSError as error:
+            if not _is_gone(error):
+                raise
+            status = {"mode": 0}
+        finally:
+            remove_container(client, container)
+    if not status["mode"] & _GO_DIRECTORY:
+        raise SandboxError(f"there is no directory {path} in the image")
+
+
+def is_running(client: Any, execution: str) -> bool:
+    """Whether an exec still runs; one whose container is gone does not."""
+    try:
+        return bool(client.exec_inspect(execution)["Running"])
+    except OSError as error:
+        if _is_gone(error):
+            return False
+        raise
+
+
+def read_exit_code(client: Any, execution: str) -> int | None:
+    """The exit code of an exec that has closed its output; None where the container went with it."""
+    deadline = time.monotonic() + _EXIT_SECONDS
+    while is_running(client, execution) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    try:
+        code = client.exec_inspect(execution)["ExitCode"]
+    except OSError as error:
+        if _is_gone(error):
+            return None
+        raise
+    return None if code is None else int(code)
+
+
+def was_out_of_memory(client: Any, container: str, *, is_likely: bool) -> bool:
+    """Whether the kernel has ended a process of the container for memory, which may have ended the container too.
+
+    Its state tells that of the first process only. The engine's clock is taken to agree with ours. Where it is likely,
+    an event may still come.
+    """
+    until = f"{time.time() + (_EVENT_SECONDS if is_likely else 0):.3f}"
+    events = client.events(since="1", until=until, filters={"container": container, "event": "oom"})
+    return any(True for _ in events)
+
+
+def remove_container(client: Any, container: str) -> None:
+    """Kill and remove a container with its anonymous volumes; it may be gone already."""
+    try:
+        client.remove_container(container, force=True, v=True)
+    except OSError as error:
+        if not _is_gone(error):
+            raise
+        # Its death sets off the engine's own removal, which until its end keeps what the container uses.
+        with contextlib.suppress(OSError):
+            client.wait(container, timeout=_REMOVAL_SECONDS, condition="removed")
+
+
+def reap_orphans(client: Any) -> int:
+    """Remove the containers and volumes of owners that are gone; how many there were.
+
+    What cannot be removed stays for the next time: another run may be reaping too.
+    """
+    filters = {"label": f"{LABEL_PREFIX}pid"}
+    n_removed = 0
+    for container in client.containers(all=True, filters=filters):
+        if is_orphaned(container["Labels"]):
+            with contextlib.suppress(OSError):
+                remove_container(client, container["Id"])
+                n_removed += 1
+    for volume in client.volumes(filters=filters)["Volumes"] or []:
+        if is_orphaned(volume["Labels"]):
+            with contextlib.suppress(OSError):
+                client.remove_volume(volume["Name"])
+                n_removed += 1
+    return n_removed
+
+
+def _is_gone(error: OSError) -> bool:
+    return getattr(error, "status_code", None) in (_NOT_FOUND, _CONFLICT)

@@ -1,0 +1,47 @@
+"""Output of untrusted commands, kept within a cap while it is read: the head and the tail, the middle dropped."""
+
+MAX_READ_BYTES = 64 * 1024 * 1024
+"""Of both streams together; a command that writes more is ended, since reading it all would take a core."""
+
+
+class CappedOutput:
+    """One stream: the first and the last half of `max_bytes`, with a note of what is missing between."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._half = max(1, max_bytes // 2)
+        self._head = bytearray()
+        self._tail = bytearray()
+        self.n_bytes = 0
+        """Bytes that the command wrote to the stream."""
+
+    def add(self, chunk: bytes) -> None:
+        """Take the next bytes."""
+        self.n_bytes += len(chunk)
+        room = self._half - len(self._head)
+        self._head += chunk[:room]
+        self._tail += chunk[room:]
+        # Cut only now and then: every cut moves the whole tail.
+        if len(self._tail) > 2 * self._half:
+            del self._tail[: -self._half]
+
+    @property
+    def n_dropped(self) -> int:
+        """Bytes that are counted and not kept."""
+        return max(0, self.n_bytes - 2 * self._half)
+
+    @property
+    def is_truncated(self) -> bool:
+        """Whether bytes were dropped."""
+        return self.n_dropped > 0
+
+    @property
+    def content(self) -> bytes:
+        """What was kept."""
+        tail = bytes(self._tail[-self._half :])
+        note = b"\n[%d bytes dropped]\n" % self.n_dropped if self.is_truncated else b""
+        return bytes(self._head) + note + tail
+
+    @property
+    def text(self) -> str:
+        """What was kept, decoded leniently."""
+        return self.content.decode("utf-8", "replace")
