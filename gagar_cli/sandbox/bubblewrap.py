@@ -48,6 +48,10 @@ async def open_backend() -> "BubblewrapBackend":
         raise SandboxError(
             "bubblewrap sandboxes need git under /usr", "install git with the system's packages"
         )
+    if not Path("/proc/thread-self/children").exists():
+        raise SandboxError(
+            "this kernel does not list a process's children, so memory cannot be watched", "use docker"
+        )
     # Run by its open file: nobody may be unable to reach it by its path.
     descriptor = os.open(program, os.O_PATH | os.O_CLOEXEC)
     try:

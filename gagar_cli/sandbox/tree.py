@@ -66,7 +66,7 @@ class RepositoryStore:
         self._trees: dict[Path, RepositoryTree] = {}
         self._lock = threading.Lock()
         self._trees_dir = run_dir / "trees"
-        self._trees_dir.mkdir()
+        self._trees_dir.mkdir(mode=0o700)
         if sandbox_user().must_switch:
             # The sandbox's user has to pass through; names cannot be listed.
             for directory in (run_dir, self._trees_dir):

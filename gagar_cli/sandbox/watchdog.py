@@ -7,6 +7,7 @@ buffers and the like belong to no process. It is a thread of its own because the
 Does not bound the rate of CPU use, nor what is taken and given back between two looks.
 """
 
+import contextlib
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -45,10 +46,12 @@ class Watchdog(threading.Thread):
             while not self._stopped.wait(POLL_SECONDS):
                 if self._is_over():
                     self.has_ended = True
-                    self._end()
-                    return
+                    break
         finally:
             self._running.discard(self)
+            # Also after an accident of ours: nothing runs unwatched.
+            if not self._stopped.is_set():
+                self._end()
 
     def stop(self) -> None:
         """End the watch and wait until it has ended, after which the process number may be reused."""
@@ -92,13 +95,19 @@ def _descendants(pid: int) -> Iterator[int]:
     """Children of children; orphans stay in, since the first process of their namespace adopts them."""
     waiting = [pid]
     while waiting:
-        for children in Path("/proc", str(waiting.pop()), "task").glob("*/children"):
-            try:
-                found = [int(child) for child in children.read_text(encoding="ascii").split()]
-            except OSError:
-                continue
-            yield from found
-            waiting += found
+        children = _children(waiting.pop())
+        yield from children
+        waiting += children
+
+
+def _children(pid: int) -> list[int]:
+    """Of all threads of a process; processes and threads may be gone between two lines of this."""
+    found = []
+    with contextlib.suppress(OSError):
+        for thread in Path("/proc", str(pid), "task").iterdir():
+            with contextlib.suppress(OSError):
+                found += (thread / "children").read_bytes().split()
+    return [int(child) for child in found]
 
 
 def _resident_bytes(pid: int) -> int:
