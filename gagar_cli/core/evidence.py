@@ -18,6 +18,8 @@ MAX_QUOTE_CHARS = 500
 
 _OWNER = re.compile(r"(?:base|[cf]\d{2,}):")
 _GUTTER = re.compile(r"^(?:base|task|[cf]\d{2,})(?::[^│\n]*)?│", re.MULTILINE)
+_MARKER = re.compile(r"^[+-]", re.MULTILINE)
+"""Of a diff line: quoted or not, the text is the same."""
 _NUMBERED = re.compile(r"(\d+)(?::(\d+))?")
 _SECTIONS: dict[FindingKind, str] = {"turn": "turn:", "exec": "exec:", "test_output": "test_output:"}
 
@@ -113,10 +115,10 @@ def _strip_gutter(anchor: str) -> str:
 
 def _find_anchor(anchor: str, lines: Sequence[str]) -> str | None:
     """The line that holds the anchor, or the lines together for an anchor that spans some."""
-    wanted = {fold_whitespace(anchor), fold_whitespace(anchor.lstrip("+- "))}
-    wanted = {text for text in wanted if len(text) >= MIN_ANCHOR_CHARS} or {fold_whitespace(anchor)}
+    forms = {fold_whitespace(form) for form in (anchor, _MARKER.sub("", anchor))}
+    wanted = {form for form in forms if len(form) >= MIN_ANCHOR_CHARS} or {fold_whitespace(anchor)}
     for text in [*lines, "\n".join(lines)]:
         shown = {fold_whitespace(text), fold_whitespace(escape_untrusted(text))}
-        if any(part in whole for part in wanted for whole in shown):
+        if any(form in whole for form in wanted for whole in shown):
             return text
     return None

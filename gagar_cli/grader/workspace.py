@@ -151,7 +151,7 @@ class Workspace:
                 continue
             exists = exists or number == wanted
             if abs(number - wanted) <= WINDOW_LINES:
-                found += [line.text, line.marker + line.text]
+                found.append(line.text)
         return found if exists else None
 
     def _file_lines_near(self, place: Coordinate) -> list[str] | None:

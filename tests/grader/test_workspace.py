@@ -2,8 +2,9 @@ from dataclasses import replace
 
 import pytest
 
-from gagar_cli.core.evidence import Coordinate
+from gagar_cli.core.evidence import Coordinate, check_finding
 from gagar_cli.core.patch import PatchConflict
+from gagar_cli.core.ranking import Finding
 from gagar_cli.core.schema import Group
 from gagar_cli.grader.workspace import Workspace
 
@@ -97,3 +98,10 @@ def test_commands_are_numbered_by_candidate(workspace):
 def test_the_first_prompt_stands_in_for_a_missing_problem_statement(group):
     bare = replace(group, task=replace(group.task, problem_statement=None))
     assert Workspace(bare, seed=0, repository=None).problem_statement == "total() ignores row.value"
+
+
+def test_a_quote_over_two_lines_of_a_patch_is_found(workspace):
+    noisy = blind(workspace, "noisy")
+    anchor = '+    print("debugging the rows", rows)\n+    return sum(row.value'
+    finding = Finding("patch", f"{noisy}:src/table.py:2", anchor, "left over", ("minimality",))
+    assert "debugging" in check_finding(finding, noisy, workspace.lines_near).quote
