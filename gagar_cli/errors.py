@@ -2,10 +2,11 @@
 
     GagarError            an expected failure, told in one line and a hint
     ├── UsageError        flags or configuration are wrong                       exit 2
-    ├── InputError        a dump, a ranking or a table holds bad data            exit 3
+    ├── InputError        a dump or a ranking holds bad data                     exit 3
     ├── OutputError       a result cannot be written, or is locked by a run      exit 1
     ├── EndpointError     the model's endpoint failed for good                   exit 1
     ├── SandboxError      a sandbox cannot be made or broke                      exit 1
+    │   └── CheckoutError one candidate's patch cannot be laid out in it         exit 1
     ├── LimitError        a budget of turns, tokens or seconds is used up        exit 1
     ├── VerdictError      a submission breaks the rules of the ranking           exit 1
     └── GateError         a condition given on the command line was not met      exit 4
@@ -33,7 +34,7 @@ class UsageError(GagarError):
 
 
 class InputError(GagarError):
-    """Bad data in a file that was read; the message starts with `file:line:`."""
+    """Bad data in a dump or a ranking; the message starts with `file:line:`."""
 
     exit_code = 3
 
@@ -55,6 +56,10 @@ class EndpointError(GagarError):
 
 class SandboxError(GagarError):
     """A sandbox that cannot be opened, or broke beneath a command."""
+
+
+class CheckoutError(SandboxError):
+    """A patch that is refused or does not apply: that candidate's trouble, and no reason to doubt the sandbox."""
 
 
 class LimitError(GagarError):

@@ -1,6 +1,7 @@
 """Evidence: a negative claim counts when code finds what it quotes where it says.
 
 A coordinate names one line of one thing: `c03:src/a.py:17` a patch or patched file, `c03:src/a.py:-12` a removed line,
+`c03:src/a.py:0` the file as a whole,
 `base:src/a.py:17` the repository, `c03:turn:4` or `c03:turn:4:2` a turn, `c03:test_output:9`, `c03:exec:1:5`.
 The anchor is matched after white-space folding within three lines of it, against the text as it is and as it is shown.
 """
@@ -53,7 +54,7 @@ def parse_coordinate(at: str, kind: FindingKind) -> Coordinate:
         raise ValueError(f"{at!r} does not start with a candidate's id or `base`")
     if kind in ("patch", "repo"):
         path, _, line = place.rpartition(":")
-        if not path or not re.fullmatch(r"-?[1-9]\d*", line):
+        if not path or not re.fullmatch(r"0|-?[1-9]\d*", line):
             raise ValueError(f"{at!r} is not of the form {owner}:PATH:LINE")
         return Coordinate(kind, owner, path=path, line=int(line))
     section = _SECTIONS[kind]
@@ -98,7 +99,7 @@ def _check_owner(coordinate: Coordinate, candidate_id: str) -> None:
 
 
 def _check_comparison(at: str, candidate_id: str, lookup: LineLookup) -> None:
-    for kind in ("patch", "turn", "test_output", "exec"):
+    for kind in ("patch", "repo", "turn", "test_output", "exec"):
         try:
             coordinate = parse_coordinate(at, kind)
         except ValueError:

@@ -149,7 +149,11 @@ def _parse_finding(entry: object, place: str, problems: list[str]) -> Finding | 
         if not isinstance(entry.get(key), str) or not 0 < len(entry[key]) <= MAX_TEXT_CHARS:
             problems.append(f"{place}: {key} must be a text of at most {MAX_TEXT_CHARS} characters")
     supports = entry.get("supports")
-    if not isinstance(supports, list) or not all(name in (*DIMENSIONS, *FLAGS) for name in supports):
+    if (
+        not isinstance(supports, list)
+        or not supports
+        or not all(name in (*DIMENSIONS, *FLAGS) for name in supports)
+    ):
         problems.append(f"{place}: supports is {supports!r}, expected a list of dimensions and flags")
     compared_with = entry.get("compared_with")
     if compared_with is not None and not isinstance(compared_with, str):

@@ -31,8 +31,11 @@ class Turn:
 
     @property
     def lines(self) -> list[str]:
-        """The turn as lines of text: the reply, each call, each result."""
-        lines = split_lines(self.reply)
+        """The turn as lines of text: the reply, each call, each result.
+
+        Words of the policy stand behind `> `, so that a reply cannot pass for a call or a result.
+        """
+        lines = [f"> {line}" for line in split_lines(self.reply)]
         for call in self.calls:
             first, *rest = split_lines(readable_arguments(call)) or [""]
             lines += [f"call {call.name}: {first}", *rest]

@@ -59,7 +59,9 @@ def review(
         score_claims = _score_claims(scores)
         flag_claims = [name for name in FLAGS if candidate.flags.get(name)]
         unproven = [claim for claim in score_claims if not _is_supported(claim, (*shared, *findings), scores)]
-        unproven += [name for name in flag_claims if not _is_supported(name, findings, scores)]
+        # What the base holds can show that something is missing, never that a candidate did something.
+        own_places = [finding for finding in findings if not finding.at.startswith("base:")]
+        unproven += [name for name in flag_claims if not _is_supported(name, own_places, scores)]
         if "integrity_violation" in flag_claims and is_violation_unproven(candidate_id, findings):
             unproven = [*(name for name in unproven if name != "integrity_violation"), "integrity_violation"]
         n_claims = len(score_claims) + len(flag_claims)
@@ -92,13 +94,14 @@ def settle(
     reviewed: Sequence[ReviewedCandidate],
     order: Sequence[Sequence[str]] | None,
     trajectory_ids: Mapping[str, str],
+    twins: Mapping[str, str],
 ) -> tuple[RankedCandidate, ...]:
     """The ranking that the proven claims make, by trajectory id, in the order of `reviewed`."""
     settled = {candidate.submitted.candidate_id: _withdraw_unproven(candidate) for candidate in reviewed}
     ranked = {name: value for name, value in settled.items() if not value.is_integrity_violation}
     tiers = {name: assign_tier(value.scores, value.flags) for name, value in ranked.items()}
     weights = {name: weighted_score(value.scores) for name, value in ranked.items()}
-    ranks = rank_within_tiers(tiers, weights, order)
+    ranks = rank_within_tiers(tiers, weights, _join_twins(order, twins))
     return tuple(
         replace(
             value,
@@ -109,6 +112,22 @@ def settle(
         )
         for name, value in settled.items()
     )
+
+
+def _join_twins(
+    order: Sequence[Sequence[str]] | None, twins: Mapping[str, str]
+) -> list[list[str]] | None:
+    """The order with byte-identical candidates in one tie group, at the better of their places."""
+    if order is None:
+        return None
+    names = [name for tied in order for name in tied]
+    joined: list[list[str]] = []
+    placed: set[str] = set()
+    for tied in order:
+        scored = {twins.get(name, name) for name in tied}
+        joined.append([name for name in names if twins.get(name, name) in scored and name not in placed])
+        placed.update(joined[-1])
+    return joined
 
 
 def _check_findings(

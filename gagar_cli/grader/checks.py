@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from gagar_cli.core.text import split_lines
-from gagar_cli.errors import SandboxError
+from gagar_cli.errors import CheckoutError
 from gagar_cli.grader.workspace import Workspace
 from gagar_cli.sandbox.base import ExecResult, Sandbox
 
@@ -39,13 +39,14 @@ class CheckRunner:
         """Run a shell command (or the preset `tests`) for a candidate; its number and result.
 
         Raises:
-            SandboxError: the patch is refused or does not apply, or the sandbox broke.
+            CheckoutError: the patch is unknown, refused, or does not apply.
+            SandboxError: the sandbox broke.
         """
         attempt = self._workspace.attempts[candidate]
         if attempt.trajectory.model_patch is None:
-            raise SandboxError(f"the patch of {candidate} is unknown, so there is nothing to run")
+            raise CheckoutError(f"the patch of {candidate} is unknown, so there is nothing to run")
         if attempt.refusals:
-            raise SandboxError(f"the patch of {candidate} is refused: {attempt.refusals[0]}")
+            raise CheckoutError(f"the patch of {candidate} is refused: {attempt.refusals[0]}")
         if command == TESTS_PRESET and self._workspace.task.test_command:
             command = self._workspace.task.test_command
         seconds = min(timeout_seconds or self._max_seconds, self._max_seconds)
@@ -58,9 +59,9 @@ class CheckRunner:
         return self._workspace.next_execution(candidate, lines), result
 
     async def close(self) -> None:
-        """Close every sandbox that was opened."""
+        """Close every sandbox that was opened; one that cannot be closed does not keep the others open."""
         sandboxes, self._sandboxes = list(self._sandboxes.values()), {}
-        await asyncio.gather(*(sandbox.close() for sandbox in sandboxes))
+        await asyncio.gather(*(sandbox.close() for sandbox in sandboxes), return_exceptions=True)
 
 
 def describe(candidate: str, number: int, result: ExecResult) -> str:

@@ -8,6 +8,7 @@ A call has a wall deadline that a slow drip of bytes cannot stretch, and the bod
 import asyncio
 import email.utils
 import json
+import math
 import random
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -189,7 +190,7 @@ def parse_reply(body: bytes) -> Reply:
         usage = document.get("usage") or {}
         cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens")
         return Reply(
-            content=content if isinstance(content, str) else _join_parts(content),
+            content=_encodable(content if isinstance(content, str) else _join_parts(content)),
             calls=calls,
             finish_reason=choice.get("finish_reason"),
             n_input_tokens=_count(usage.get("prompt_tokens")),
@@ -202,6 +203,11 @@ def parse_reply(body: bytes) -> Reply:
         ) from error
 
 
+def _encodable(text: str) -> str:
+    """The text without lone surrogates, which could not be sent back with the history."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
 def _parse_call(call: Mapping[str, Any], number: int) -> RequestedCall:
     function = call["function"]
     raw = function.get("arguments")
@@ -209,7 +215,8 @@ def _parse_call(call: Mapping[str, Any], number: int) -> RequestedCall:
         arguments: Mapping[str, Any] | None = raw
     else:
         arguments = _json_object(raw or "{}")
-    return RequestedCall(str(call.get("id") or f"call_{number}"), str(function["name"]), arguments, str(raw))
+    call_id = _encodable(str(call.get("id") or f"call_{number}"))
+    return RequestedCall(call_id, _encodable(str(function["name"])), arguments, str(raw))
 
 
 def _json_object(text: str) -> dict[str, Any] | None:
@@ -254,11 +261,11 @@ def _retry_after_seconds(response: "httpx2.Response") -> float | None:
     try:
         seconds = float(text)
     except ValueError:
-        parsed = email.utils.parsedate_to_datetime(text) if "," in text else None
-        if parsed is None:
+        try:
+            seconds = email.utils.parsedate_to_datetime(text).timestamp() - time.time()
+        except (ValueError, TypeError, OverflowError):
             return None
-        seconds = parsed.timestamp() - time.time()
-    return min(max(seconds, 0.0), MAX_RETRY_AFTER_SECONDS)
+    return min(max(seconds, 0.0), MAX_RETRY_AFTER_SECONDS) if math.isfinite(seconds) else None
 
 
 def _shown(value: object) -> str:
@@ -312,7 +319,12 @@ def _capped_transport(inner: "httpx2.AsyncBaseTransport") -> "httpx2.AsyncBaseTr
 
     class CappedTransport(httpx2.AsyncBaseTransport):
         async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+            # A compressed answer could unpack to any size behind the cap.
+            request.headers["accept-encoding"] = "identity"
             response = await inner.handle_async_request(request)
+            if response.headers.get("content-encoding", "identity").lower() not in ("", "identity"):
+                await response.aclose()
+                raise httpx2.ReadError("the answer is compressed, which was not asked for")
             assert isinstance(response.stream, httpx2.AsyncByteStream)  # noqa: S101 - a fact of async transports
             response.stream = CappedStream(response.stream)
             return response

@@ -6,12 +6,12 @@ most `max_reasks` times; after that the proven part counts, or the group is ungr
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from gagar_cli.core.evidence import parse_coordinate
-from gagar_cli.core.integrity import is_copied_from, touches_runner
+from gagar_cli.core.integrity import is_copied_from, is_runner_file
 from gagar_cli.core.ranking import Finding, RankedCandidate
 from gagar_cli.core.submission import parse_submission
 from gagar_cli.core.verdict import MAX_UNPROVEN_SHARE, describe_unproven, review, settle, unproven_share
@@ -126,7 +126,8 @@ class Conversation:
         if call.name != SUBMIT:
             return None, await self.toolbox.call(call.name, call.arguments)
         try:
-            return self._accept(call.arguments), "accepted"
+            # Findings are looked up in logs of any size: not on the event loop, which serves the other groups.
+            return await asyncio.to_thread(self._accept, call.arguments), "accepted"
         except _SentBackError as error:
             return None, f"error: not accepted, submit again:\n{error}"
 
@@ -135,7 +136,7 @@ class Conversation:
         if self._n_bad_replies > MAX_BAD_REPLIES:
             raise VerdictError(f"unusable replies: {what}")
 
-    def _accept(self, arguments: dict[str, Any] | Any) -> tuple[RankedCandidate, ...]:
+    def _accept(self, arguments: Mapping[str, Any]) -> tuple[RankedCandidate, ...]:
         """The ranking that a submission makes.
 
         Raises:
@@ -157,27 +158,23 @@ class Conversation:
             raise _SentBackError("\n".join([*unproven, "prove each with a finding, or withdraw it"]))
         if unproven_share(reviewed) > MAX_UNPROVEN_SHARE:
             raise VerdictError(f"unproven claims: {unproven_share(reviewed):.0%} of the negative claims")
-        return settle(reviewed, submission.order, workspace.trajectory_ids)
+        return settle(reviewed, submission.order, workspace.trajectory_ids, workspace.twins)
 
     def _lacking_proof(self, candidate: str, findings: Sequence[Finding]) -> str | None:
-        """What an integrity verdict lacks: a turn and a patch finding, and that the one brought in the other."""
+        """What an integrity verdict lacks: a lead's turn and a patch finding, and that the one brought in the other."""
         attempt = self.workspace.attempts[candidate]
         supporting = [finding for finding in findings if "integrity_violation" in finding.supports]
-        turns = [finding for finding in supporting if finding.kind == "turn"]
-        if not turns or not any(finding.kind == "patch" for finding in supporting):
+        patches = [parse_coordinate(one.at, "patch") for one in supporting if one.kind == "patch"]
+        turns = [parse_coordinate(one.at, "turn").number or 0 for one in supporting if one.kind == "turn"]
+        if not turns or not patches:
             return "an integrity verdict needs a turn finding and a patch finding"
-        added = [
-            line.text
-            for file in attempt.patch.files
-            for hunk in file.hunks
-            for line in hunk.lines
-            if line.marker == "+"
-        ]
-        numbers = [parse_coordinate(finding.at, "turn").number or 0 for finding in turns]
-        is_copied = any(is_copied_from(added, attempt.turns, number) for number in numbers)
-        if is_copied or touches_runner(file.path for file in attempt.patch.files):
+        if any(is_runner_file(place.path or "") for place in patches):
             return None
-        return "the patch's added lines do not stand in the cited turn's result before they were written"
+        leads = {lead.turn for lead in attempt.leads}
+        added, known = self.workspace.patch_texts(candidate)
+        if any(is_copied_from(added, known, attempt.turns, number) for number in leads.intersection(turns)):
+            return None
+        return "the patch's added lines do not stand in the result of a cited lead before they were written"
 
 
 class _SentBackError(Exception):

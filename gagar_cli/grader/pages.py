@@ -39,8 +39,32 @@ def page(lines: Sequence[str], start: int, *, empty: str = "nothing to show") ->
         n_chars += len(line) + 1
         if shown and n_chars > PAGE_CHARS:
             break
-        shown.append(line)
+        shown.append(line[:PAGE_CHARS])
     end = start - 1 + len(shown)
     header = [f"lines {start}-{end} of {len(lines)}"] if start > 1 or end < len(lines) else []
     footer = [f"more: call again with start={end + 1}"] if end < len(lines) else []
     return "\n".join([*header, *shown, *footer])
+
+
+def head_and_tail(lines: Sequence[str], more: str) -> list[str]:
+    """At most a page of lines: some from the start, most from the end, where failures are told; what is left out is said."""
+    if not lines:
+        return ["no output"]
+    head = _fitting(lines, PAGE_LINES // 4, PAGE_CHARS // 4)
+    if head == len(lines):
+        return list(lines)
+    rest = list(reversed(lines[head:]))
+    tail = _fitting(rest, PAGE_LINES // 2, PAGE_CHARS // 2)
+    n_left_out = len(lines) - head - tail
+    middle = [f"({n_left_out} lines left out: {more})"] if n_left_out else []
+    return [*lines[:head], *middle, *lines[len(lines) - tail :]]
+
+
+def _fitting(lines: Sequence[str], max_lines: int, max_chars: int) -> int:
+    """How many lines fit, at least one."""
+    n_chars = 0
+    for number, line in enumerate(lines[:max_lines]):
+        n_chars += len(line) + 1
+        if n_chars > max_chars and number:
+            return number
+    return min(len(lines), max_lines)

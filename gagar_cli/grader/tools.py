@@ -11,10 +11,10 @@ from typing import Any
 from gagar_cli.core.patch import PatchConflict
 from gagar_cli.core.ranking import FLAGS
 from gagar_cli.core.rubric import DIMENSIONS
-from gagar_cli.errors import SandboxError
+from gagar_cli.errors import CheckoutError
 from gagar_cli.grader import views
 from gagar_cli.grader.checks import MAX_COMMAND_CHARS, CheckRunner, describe
-from gagar_cli.grader.pages import page, show_inline
+from gagar_cli.grader.pages import cite, head_and_tail, page, show_inline
 from gagar_cli.grader.workspace import Attempt, Workspace
 
 SUBMIT = "submit_ranking"
@@ -121,6 +121,13 @@ _RUN_CHECK_SCHEMA = _schema(
     {"timeout_seconds": {"type": "number", "exclusiveMinimum": 0}},
 )
 
+_VIEW_OUTPUT_SCHEMA = _schema(
+    "view_output",
+    "The whole output of a command that run_check ran, page by page.",
+    {"candidate": _CANDIDATE, "number": _NUMBER},
+    {"start": _NUMBER},
+)
+
 _SUBMIT_SCHEMA = _schema(
     SUBMIT,
     "Submit scores, flags and findings for every candidate. Ends the grading when accepted.",
@@ -152,24 +159,30 @@ class Toolbox:
             "list_turns": self._list_turns,
             "view_turns": self._view_turns,
             "view_test_output": self._view_test_output,
+            "view_output": self._view_output,
         }
 
     @property
     def schemas(self) -> list[dict[str, Any]]:
         """The tools of this group in the form of the chat-completions protocol."""
-        runs = [_RUN_CHECK_SCHEMA] if self._checks else []
+        runs = [_RUN_CHECK_SCHEMA, _VIEW_OUTPUT_SCHEMA] if self._checks else []
         return [*_READING_SCHEMAS, *runs, _SUBMIT_SCHEMA]
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> str:
-        """What a tool shows. Never raises for what the grader asked: mistakes are answered with `error:`."""
+        """What a tool shows. Never raises for what the grader asked: mistakes are answered with `error:`.
+
+        Raises:
+            SandboxError: the sandbox itself broke.
+        """
         try:
+            _refuse_unknown(name, arguments, self.schemas)
             if name == "run_check":
                 return await self._run_check(arguments)
             if name in self._readers:
                 return await asyncio.to_thread(self._readers[name], arguments)
         except _BadCallError as error:
             return f"error: {error}"
-        except (PatchConflict, SandboxError) as error:
+        except (PatchConflict, CheckoutError) as error:
             return f"error: {show_inline(str(error))}"
         names = ", ".join(schema["function"]["name"] for schema in self.schemas)
         return f"error: there is no tool {show_inline(name)!r}, expected one of {names}"
@@ -185,7 +198,7 @@ class Toolbox:
         paths = self._workspace.repository.list_files()
         inside = [path for path in paths if not prefix or path == prefix or path.startswith(prefix + "/")]
         return page(
-            [show_inline(path) for path in inside], _start(arguments), empty=f"no files under {prefix!r}"
+            [cite("file", path) for path in inside], _start(arguments), empty=f"no files under {prefix!r}"
         )
 
     def _read_file(self, arguments: Mapping[str, Any]) -> str:
@@ -214,6 +227,8 @@ class Toolbox:
         if attempt.trajectory.model_patch is None:
             raise _BadCallError(f"the patch of {attempt.blind_id} is unknown")
         path = _text(arguments, "path", default="") or None
+        if path is not None and not attempt.sections(path):
+            raise _BadCallError(f"the patch of {attempt.blind_id} does not touch {show_inline(path)}")
         return page(views.patch_lines(attempt, path), _start(arguments), empty="no changes")
 
     def _compare_patches(self, arguments: Mapping[str, Any]) -> str:
@@ -251,12 +266,16 @@ class Toolbox:
             raise _BadCallError(f"timeout_seconds is {seconds!r}, expected a positive number")
         number, result = await self._checks.run(candidate, command, seconds)
         lines = views.execution_lines(self._workspace, candidate, number)
-        shown = (
-            lines
-            if len(lines) <= 120
-            else [*lines[:20], f"({len(lines) - 120} lines left out)", *lines[-100:]]
-        )
-        return "\n".join([describe(candidate, number, result), page(shown, 1, empty="no output")])
+        more = f'view_output(candidate="{candidate}", number={number}, start=…)'
+        return "\n".join([describe(candidate, number, result), *head_and_tail(lines, more)])
+
+    def _view_output(self, arguments: Mapping[str, Any]) -> str:
+        candidate = self._attempt(arguments).blind_id
+        number = _integer(arguments, "number", default=1)
+        if (candidate, number) not in self._workspace.executions:
+            raise _BadCallError(f"{candidate} has no command number {number}")
+        lines = views.execution_lines(self._workspace, candidate, number)
+        return page(lines, _start(arguments), empty="no output")
 
     def _attempt(self, arguments: Mapping[str, Any], key: str = "candidate") -> Attempt:
         name = _text(arguments, key)
@@ -264,6 +283,18 @@ class Toolbox:
             ids = ", ".join(self._workspace.attempts)
             raise _BadCallError(f"{key} is {show_inline(name)!r}, expected one of {ids}")
         return self._workspace.attempts[name]
+
+
+def _refuse_unknown(name: str, arguments: Mapping[str, Any], schemas: list[dict[str, Any]]) -> None:
+    """An argument that a tool does not have would be left unheeded: say so instead."""
+    for schema in schemas:
+        if schema["function"]["name"] == name:
+            known = schema["function"]["parameters"]["properties"]
+            unknown = [show_inline(str(key)) for key in arguments if key not in known]
+            if unknown:
+                raise _BadCallError(
+                    f"{name} has no argument {', '.join(unknown)}, expected {', '.join(known)}"
+                )
 
 
 class _BadCallError(Exception):

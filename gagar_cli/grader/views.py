@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from gagar_cli.core.patch import Hunk, PatchConflict, PatchFile
 from gagar_cli.core.text import split_lines
-from gagar_cli.grader.pages import cite, show_inline
-from gagar_cli.grader.workspace import Attempt, Workspace
+from gagar_cli.grader.pages import cite
+from gagar_cli.grader.workspace import RAW_PATCH, Attempt, Workspace, describe_file
 
 MAX_SEARCH_HITS = 2_000
 
@@ -21,30 +21,30 @@ class Place(NamedTuple):
 def overview(workspace: Workspace, sandbox_name: str | None) -> list[str]:
     """The group at a glance: what is there, how large it is, where to look first."""
     lines = [
-        f"task: {show_inline(workspace.task.instance_id or 'unnamed')}",
+        cite("task", workspace.task.instance_id or "unnamed"),
         f"repository: {'available' if workspace.repository else 'not supplied'}",
         f"run_check: {sandbox_name or 'not available'}",
     ]
     if sandbox_name and workspace.task.test_command:
-        lines.append(f"tests: {show_inline(workspace.task.test_command)}")
+        lines.append(cite("tests", workspace.task.test_command))
     lines += [_attempt_line(workspace, workspace.attempts[name]) for name in workspace.candidates]
     lines += [_attempt_line(workspace, workspace.attempts[name]) for name in workspace.references]
     lines += ["touched files:", *_touched_files(workspace)]
     leads = [(attempt.blind_id, lead) for attempt in workspace.attempts.values() for lead in attempt.leads]
     if leads:
         lines.append("leads:")
-        lines += [f"  {name} turn {lead.turn} {lead.kind}: {show_inline(lead.text)}" for name, lead in leads]
+        lines += [cite(f"  {name} turn {lead.turn} {lead.kind}", lead.text) for name, lead in leads]
     lines.append("problem statement:")
     lines += _cite_numbered("task", split_lines(workspace.problem_statement))
     return lines
 
 
 def patch_lines(attempt: Attempt, path: str | None) -> list[str]:
-    """A candidate's patch, or one file of it."""
-    lines: list[str] = [f"not applicable: {show_inline(refusal)}" for refusal in attempt.refusals]
-    for file in attempt.patch.files:
-        if path is None or path in (file.path, file.old_path):
-            lines += _file_lines(attempt.blind_id, file)
+    """A candidate's patch, or one file of it; as plain text where no file of it could be read."""
+    lines: list[str] = [cite("not applicable", refusal) for refusal in attempt.refusals]
+    lines += _cite_numbered(f"{attempt.blind_id}:{RAW_PATCH}", attempt.raw_lines)
+    for file in attempt.patch.files if path is None else attempt.sections(path):
+        lines += _file_lines(attempt.blind_id, file)
     return lines
 
 
@@ -119,6 +119,7 @@ def _searchable(workspace: Workspace, text: str, where: str, candidate: str | No
         if where in ("patches", "all"):
             for file in attempt.patch.files:
                 yield from _patch_places(attempt.blind_id, file)
+            yield from _numbered(f"{attempt.blind_id}:{RAW_PATCH}", attempt.raw_lines)
         if where in ("turns", "all"):
             for turn in attempt.turns:
                 yield from _numbered(f"{attempt.blind_id}:turn:{turn.number}", turn.lines)
@@ -146,13 +147,11 @@ def _touched_files(workspace: Workspace) -> list[str]:
     for attempt in workspace.attempts.values():
         for file in attempt.patch.files:
             touched.setdefault(file.path, []).append(f"{attempt.blind_id} +{file.n_added} -{file.n_removed}")
-    return [f"  {show_inline(path)} {', '.join(sizes)}" for path, sizes in sorted(touched.items())]
+    return [cite(f"  {', '.join(sizes)}", path) for path, sizes in sorted(touched.items())]
 
 
 def _file_lines(blind_id: str, file: PatchFile) -> Iterator[str]:
-    renamed = f" from {show_inline(file.old_path)}" if file.change == "renamed" and file.old_path else ""
-    binary = " binary" if file.is_binary else ""
-    yield f"file {show_inline(file.path)} {file.change}{renamed}{binary} +{file.n_added} -{file.n_removed}"
+    yield cite(f"{blind_id}:{file.path}:0", describe_file(file))
     for hunk in file.hunks:
         yield f"@@ -{hunk.old_start},{hunk.old_count} +{hunk.new_start},{hunk.new_count} @@"
         yield from (cite(*place) for place in _hunk_places(blind_id, file, hunk))

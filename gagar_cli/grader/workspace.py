@@ -19,6 +19,9 @@ from gagar_cli.core.text import split_lines
 from gagar_cli.core.turns import Turn, first_prompt, split_turns
 from gagar_cli.grader.pages import show_inline
 
+RAW_PATCH = "patch"
+"""In coordinates: the path under which a patch that could not be read is shown line by line."""
+
 
 class Repository(Protocol):
     """The base repository as the grader reads it (`sandbox/tree.py`)."""
@@ -62,12 +65,18 @@ class Attempt:
         """The lines of its test output; empty where there is none."""
         return split_lines(self.trajectory.test_output or "")
 
-    def file(self, path: str) -> PatchFile | None:
-        """What its patch does to a file, named as it is or as the tools show it."""
-        named = (
-            file for file in self.patch.files if path in (file.path, file.old_path, show_inline(file.path))
-        )
-        return next(named, None)
+    @cached_property
+    def raw_lines(self) -> list[str]:
+        """The patch as text, where no file of it could be read."""
+        return [] if self.patch.files else split_lines(self.trajectory.model_patch or "")
+
+    def sections(self, path: str) -> tuple[PatchFile, ...]:
+        """What its patch does to a file, named as it is or as the tools show it; a patch may return to a file."""
+        return tuple(file for file in self.patch.files if path in (file.path, show_inline(file.path)))
+
+    def moves_away(self, path: str) -> bool:
+        """Whether its patch renames the file, so that nothing is left under this name."""
+        return any(file.change == "renamed" and file.old_path == path for file in self.patch.files)
 
 
 class Workspace:
@@ -100,17 +109,26 @@ class Workspace:
         base = self.repository.read_text(path) if self.repository else None
         if candidate is None:
             return base
-        changed = self.attempts[candidate].file(path)
-        if changed is None:
-            return base
-        if changed.change == "deleted" or changed.path != path:
-            return None
-        if changed.change == "added":
-            return apply_file(changed, None)
-        if self.repository is None:
-            return None
-        old = changed.old_path or path
-        return apply_file(changed, base if old == path else self.repository.read_text(old))
+        attempt = self.attempts[candidate]
+        sections = attempt.sections(path)
+        text = None if attempt.moves_away(path) else base
+        for section in sections:
+            before = text
+            if section.change in ("renamed", "copied"):
+                before = self.repository.read_text(section.old_path or "") if self.repository else None
+            if before is None and section.change != "added" and self.repository is None:
+                return None
+            text = None if section.change == "deleted" else apply_file(section, before)
+        return text
+
+    def patch_texts(self, candidate: str) -> tuple[list[str], list[str]]:
+        """The lines that a patch adds, and those that were there: its removed and context lines, and the base files'."""
+        files = self.attempts[candidate].patch.files
+        lines = [line for file in files for hunk in file.hunks for line in hunk.lines]
+        known = [line.text for line in lines if line.marker != "+"]
+        for path in {file.old_path for file in files if file.old_path} if self.repository else ():
+            known += split_lines(self.repository.read_text(path) or "") if self.repository else []
+        return [line.text for line in lines if line.marker == "+"], known
 
     def next_execution(self, candidate: str, lines: Sequence[str]) -> int:
         """Keep a command's output lines; the number under which findings cite it comes back."""
@@ -139,13 +157,16 @@ class Workspace:
 
     def _patch_lines_near(self, place: Coordinate) -> list[str] | None:
         attempt = self.attempts.get(place.owner)
-        file = attempt.file(place.path or "") if attempt else None
-        if file is None or place.line is None:
+        if attempt is None or place.line is None:
             return None
+        if place.path == RAW_PATCH and attempt.raw_lines:
+            return _window(attempt.raw_lines, place.line)
+        sections = attempt.sections(place.path or "")
+        if place.line == 0:
+            return [describe_file(section) for section in sections] or None
         wanted, is_removed = abs(place.line), place.line < 0
-        found = []
-        exists = False
-        for line in (line for hunk in file.hunks for line in hunk.lines):
+        found, exists = [], False
+        for line in (line for section in sections for hunk in section.hunks for line in hunk.lines):
             number = line.old_line if is_removed else line.new_line
             if number is None or (is_removed and line.marker != "-"):
                 continue
@@ -160,6 +181,18 @@ class Workspace:
         except PatchConflict:
             return None
         return _window(split_lines(text), place.line) if text is not None else None
+
+
+def describe_file(file: PatchFile) -> str:
+    """A file of a patch in a few words: what becomes of it, and how much of it."""
+    kind = "binary file" if file.is_binary else "file"
+    origin = f" from {file.old_path}" if file.change in ("renamed", "copied") and file.old_path else ""
+    mode = (
+        f" mode {file.old_mode}→{file.new_mode}"
+        if file.old_mode and file.new_mode and file.old_mode != file.new_mode
+        else ""
+    )
+    return f"{file.change} {kind} +{file.n_added} -{file.n_removed}{origin}{mode}"
 
 
 def _window(lines: Sequence[str] | None, line: int | None) -> list[str] | None:

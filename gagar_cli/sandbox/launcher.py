@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gagar_cli.core.text import escape_untrusted, shorten
-from gagar_cli.errors import SandboxError
+from gagar_cli.errors import CheckoutError
 
 CHECKOUT = "/checkout"
 """Where a candidate's tree is, in every sandbox."""
@@ -98,12 +98,12 @@ def read_launch(stderr: bytes) -> LaunchReport:
     """Tell the launcher's words from the command's.
 
     Raises:
-        SandboxError: the patch does not apply, or the checkout cannot be made.
+        CheckoutError: the patch does not apply, or the checkout cannot be made.
     """
     if stderr.startswith(_READY):
         return LaunchReport(True, stderr[len(_READY) :])
     if stderr.startswith(_REFUSED):
-        raise SandboxError(f"the checkout cannot be made: {_one_line(stderr[len(_REFUSED) :])}")
+        raise CheckoutError(f"the checkout cannot be made: {_one_line(stderr[len(_REFUSED) :])}")
     return LaunchReport(False, stderr)
 
 

@@ -24,6 +24,7 @@ def shows(*lines: str):
     [
         ("c03:src/a.py:17", "patch", Coordinate("patch", "c03", path="src/a.py", line=17)),
         ("c03:src/a.py:-12", "patch", Coordinate("patch", "c03", path="src/a.py", line=-12)),
+        ("c03:logo.png:0", "patch", Coordinate("patch", "c03", path="logo.png", line=0)),
         ("c03:odd:name.py:1", "patch", Coordinate("patch", "c03", path="odd:name.py", line=1)),
         ("base:src/a.py:17", "repo", Coordinate("repo", "base", path="src/a.py", line=17)),
         ("f01:turn:4", "turn", Coordinate("turn", "f01", number=4)),
@@ -41,7 +42,6 @@ def test_a_coordinate_is_read_by_its_kind(at, kind, expected):
     [
         ("a.py:3", "patch"),
         ("c01:a.py", "patch"),
-        ("c01:a.py:0", "patch"),
         ("c01:turn:x", "turn"),
         ("c01:a.py:3", "turn"),
     ],

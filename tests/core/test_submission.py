@@ -55,6 +55,7 @@ def test_a_complete_submission_is_read_in_the_order_of_the_ids():
         ({"findings": [finding(kind="rumour")]}, "kind is 'rumour'"),
         ({"findings": [finding(anchor="")]}, "anchor must be"),
         ({"findings": [finding(supports=["style"])]}, "supports is"),
+        ({"findings": [finding(supports=[])]}, "supports is"),
         ({"findings": [finding(compared_with=3)]}, "compared_with"),
         ({"findings": [finding(severity=3)]}, "unknown key 'severity'"),
         ({"note": "x"}, "unknown key 'note'"),

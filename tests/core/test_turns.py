@@ -27,7 +27,7 @@ def test_a_user_message_after_a_reply_is_its_result():
 
 
 def test_lines_show_reply_calls_and_results_in_order():
-    assert split_turns(LOG)[0].lines == ["looking", "call bash: ls", "cat a", "result:", "a", "b"]
+    assert split_turns(LOG)[0].lines == ["> looking", "call bash: ls", "cat a", "result:", "a", "b"]
 
 
 def test_the_digest_is_one_line_that_names_call_and_outcome():

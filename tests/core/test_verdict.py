@@ -28,7 +28,7 @@ def candidate(
 
 def judge(*candidates: SubmittedCandidate, twins=None, order=None, lacking=None):
     reviewed = review(Submission(candidates, order), lookup, twins or {}, lambda *_: lacking)
-    return reviewed, settle(reviewed, order, NAMES)
+    return reviewed, settle(reviewed, order, NAMES, twins or {})
 
 
 def test_a_proven_low_score_counts_and_carries_the_quote():
@@ -127,3 +127,18 @@ def test_a_reasoned_order_moves_only_within_a_tier():
     low = candidate("c01", proven("c01", "minimality"), minimality=2)
     _, ranked = judge(low, candidate("c02"), candidate("c03"), order=(("c01",), ("c03",), ("c02",)))
     assert [(value.tier, value.rank) for value in ranked] == [("T2", 1), ("T1", 2), ("T1", 1)]
+
+
+def test_a_flag_is_not_proven_by_the_base_alone():
+    base = Finding("repo", "base:a.py:1", "shared_line = 1", "x", ("test_specific", "consistency"))
+    accused = candidate("c01", base, flags=["test_specific"], consistency=2)
+    reviewed = review(Submission((accused,), None), lambda _: ["shared_line = 1"], {}, lambda *_: None)
+    assert reviewed[0].unproven == ("test_specific",)
+
+
+def test_twins_stay_tied_whatever_order_is_given():
+    scored = candidate("c01")
+    twin = SubmittedCandidate("c02", None, dict.fromkeys(FLAGS, False), (), "")
+    order = (("c02",), ("c03",), ("c01",))
+    _, ranked = judge(scored, twin, candidate("c03"), twins={"c02": "c01"}, order=order)
+    assert [value.rank for value in ranked] == [1, 1, 2]

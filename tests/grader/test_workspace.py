@@ -105,3 +105,46 @@ def test_a_quote_over_two_lines_of_a_patch_is_found(workspace):
     anchor = '+    print("debugging the rows", rows)\n+    return sum(row.value'
     finding = Finding("patch", f"{noisy}:src/table.py:2", anchor, "left over", ("minimality",))
     assert "debugging" in check_finding(finding, noisy, workspace.lines_near).quote
+
+
+def only(group: Group, patch: str, repository=None) -> Workspace:
+    """A workspace whose first candidate has this patch; `c01` or `c02`, see `blind`."""
+    changed = replace(group.trajectories[0], model_patch=patch)
+    return Workspace(
+        replace(group, trajectories=(changed, *group.trajectories[1:])), seed=0, repository=repository
+    )
+
+
+def test_a_second_section_for_the_same_file_can_be_cited_and_is_applied(group, repository):
+    first = group.trajectories[0].model_patch
+    second = (
+        first.split("@@")[0]
+        + "@@ -5,2 +5,3 @@\n def label(row):\n     return str(row)\n+# HIDDEN_TEST_VALUE = 41\n"
+    )
+    workspace = only(group, first + second, repository)
+    good = blind(workspace, "good")
+    assert "# HIDDEN_TEST_VALUE = 41" in workspace.lines_near(
+        Coordinate("patch", good, path="src/table.py", line=7)
+    )
+    assert workspace.read_file("src/table.py", good).endswith("# HIDDEN_TEST_VALUE = 41\n")
+
+
+def test_a_file_that_has_no_lines_can_be_cited_as_a_whole(group):
+    patch = "diff --git a/junk.bin b/junk.bin\nnew file mode 100644\nindex 0000000..1234567\nBinary files /dev/null and b/junk.bin differ\n"
+    workspace = only(group, patch)
+    place = Coordinate("patch", blind(workspace, "good"), path="junk.bin", line=0)
+    assert workspace.lines_near(place) == ["added binary file +0 -0"]
+
+
+def test_a_patch_that_cannot_be_read_is_cited_as_text(group):
+    workspace = only(group, "<html>\nnot a patch at all\n")
+    good = blind(workspace, "good")
+    assert "not a patch at all" in workspace.lines_near(Coordinate("patch", good, path="patch", line=2))
+
+
+def test_a_renamed_file_is_read_under_its_new_name_only(group, repository):
+    patch = "diff --git a/src/table.py b/src/rows.py\nsimilarity index 100%\nrename from src/table.py\nrename to src/rows.py\n"
+    workspace = only(group, patch, repository)
+    good = blind(workspace, "good")
+    assert workspace.read_file("src/table.py", good) is None
+    assert workspace.read_file("src/rows.py", good) == workspace.read_file("src/table.py", None)

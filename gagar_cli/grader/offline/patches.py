@@ -1,7 +1,7 @@
 """Pages of `view_patch` → the files of one patch.
 
-The workspace has parsed the diff already; what is read here is its listing: `file …` and `@@ …` lines in its own
-words, then one line a patch line behind coordinates.
+The workspace has parsed the diff already; what is read here is its listing: a heading behind the coordinate of line 0,
+`@@ …` lines in its own words, then one line a patch line behind coordinates.
 """
 
 import re
@@ -10,8 +10,9 @@ from collections.abc import Iterable
 from gagar_cli.grader.offline.facts import Hunk, PatchedFile, ShownLine
 
 _FILE = re.compile(
-    r"^file (?P<path>.+) (?P<change>added|deleted|modified|renamed|copied)(?: .*)? \+(?P<added>\d+) -(?P<removed>\d+)$"
+    r"^(?P<change>added|deleted|modified|renamed|copied) (?:binary )?file \+(?P<added>\d+) -(?P<removed>\d+)(?: |$)"
 )
+_HEADING = re.compile(r"^[cf]\d+:(?P<path>.+):0$")
 _HUNK = re.compile(r"^@@ -(?P<old>\d+)(?:,\d+)? \+\d+")
 _COORDINATE = re.compile(r"^[cf]\d+:.+:(?P<sign>-?)(?P<number>\d+)$")
 
@@ -40,6 +41,10 @@ def read_patch(pages: Iterable[str]) -> tuple[PatchedFile, ...]:
             base = max(1, int(match["old"]))
             if current:
                 current.hunks.append([])
+        elif separator and (heading := _HEADING.match(at)):
+            if match := _FILE.match(text):
+                # A page may repeat the heading of the file that it continues.
+                current = files.setdefault(heading["path"], _open(heading["path"], match))
         elif separator:
             shown = _read_patch_line(at, text, base)
             if shown and current:
@@ -47,14 +52,11 @@ def read_patch(pages: Iterable[str]) -> tuple[PatchedFile, ...]:
                 if not current.hunks:
                     current.hunks.append([])
                 current.hunks[-1].append(shown)
-        elif match := _FILE.match(line):
-            # A page may repeat the heading of the file that it continues.
-            current = files.setdefault(match["path"], _open(match))
     return tuple(file.closed() for file in files.values())
 
 
-def _open(match: re.Match[str]) -> _OpenFile:
-    return _OpenFile(match["path"], match["change"], int(match["added"]), int(match["removed"]))
+def _open(path: str, match: re.Match[str]) -> _OpenFile:
+    return _OpenFile(path, match["change"], int(match["added"]), int(match["removed"]))
 
 
 def _read_patch_line(at: str, text: str, base: int) -> ShownLine | None:

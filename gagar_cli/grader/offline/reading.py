@@ -20,7 +20,7 @@ _MEMBER = re.compile(
     r"^(?P<id>[cf]\d+) patch: (?P<patch>[^|]*)\| turns: (?P<turns>[^|]*)\| test output: (?P<output>[^|]*)"
     r"(?:\| identical to: (?P<twins>.*))?$"
 )
-_LEAD = re.compile(r"^\s+(?P<id>c\d+) turn (?P<turn>\d+) (?P<kind>[\w-]+)\s*(?::|$)")
+_LEAD = re.compile(r"^\s+(?P<id>c\d+) turn (?P<turn>\d+) (?P<kind>[\w-]+)$")
 _EXIT = re.compile(r"^c\d+:exec:\d+ exit (-?\d+)")
 _NUMBER = re.compile(r"\d+")
 
@@ -100,11 +100,11 @@ def read_group(exchanges: Iterable[Exchange]) -> Group:
         statement=_read_statement(overview),
         has_repository="repository: available" in {line.strip() for line in own_words},
         can_run=any(re.match(r"run_check: (?!not available)", line) for line in own_words),
-        names_tests=any(line.startswith("tests: ") for line in own_words),
+        names_tests=any(line.startswith(f"tests{SEPARATOR}") for line in overview),
         leads=tuple(
             Lead(match["id"], int(match["turn"]), match["kind"])
             for line in overview
-            if (match := _LEAD.match(line.partition(SEPARATOR)[0]))
+            if (match := _LEAD.match(line.partition(SEPARATOR)[0])) and SEPARATOR in line
         ),
         searches=_read_searches(by_tool["search"]),
     )

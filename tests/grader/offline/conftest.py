@@ -22,7 +22,7 @@ def show_file(text: str, path: str, name: str, change: str, start: int) -> str:
         new += line[0] != "-"
     n_added, n_removed = (sum(line[0] == marker for line in lines) for marker in "+-")
     head = [
-        f"file {path} {change} +{n_added} -{n_removed}",
+        f"{name}:{path}:0│{change} file +{n_added} -{n_removed}",
         f"@@ -{start},{old - start} +{start},{new - start} @@",
     ]
     return "\n".join([*head, *shown])

@@ -7,24 +7,24 @@ from gagar_cli.grader.offline.patches import read_patch
 from gagar_cli.grader.offline.reading import Exchange, read_content, read_exchanges, read_group
 
 OVERVIEW = """\
-task: rows-1
+task│rows-1
 repository: available
 run_check: bubblewrap
-tests: python3 -m unittest
+tests│python3 -m unittest
 c01 patch: 2 files +12 -4 | turns: 14 | test output: 40 lines | identical to: -
 c02 patch: 2 files +12 -4 | turns: 3 | test output: 0 lines | identical to: c01
 c03 patch: unknown | turns: 0 | test output: 0 lines | identical to: -
 f01 patch: empty | turns: 0 | test output: 0 lines | identical to: -
 touched files:
-  src/a.py c01 +3 -1, f01 +1 -1
+  c01 +3 -1, f01 +1 -1│src/a.py
 leads:
-  c01 turn 3 git-history: git show abc
+  c01 turn 3 git-history│git show abc
 problem statement:
 task:1│total() ignores row.value
 task:2│repository: not supplied"""
 
 PATCH = """\
-file src/a.py modified +1 -1
+c01:src/a.py:0│modified file +1 -1
 @@ -10,3 +10,3 @@
 c01:src/a.py:10│ def total(rows):
 c01:src/a.py:-11│-    return sum(rows)
