@@ -10,6 +10,7 @@ import polars as pl
 
 from gagar_cli import grade, redistribute
 from gagar_cli.core.ranking import RankedCandidate
+from gagar_cli.errors import OutputError
 from gagar_cli.grader.client import OFFLINE_MODEL, EndpointSettings
 from gagar_cli.grading_summary import GradeResult
 from gagar_cli.io.rankings import latest_rankings, read_rankings
@@ -18,6 +19,8 @@ from gagar_cli.redistribution_summary import RedistributeResult
 
 RANKINGS_NAME = "rankings.jsonl"
 ADVANTAGES_NAME = "advantages.parquet"
+MARK_NAME = ".gagar-demo"
+"""In a folder that a demo made, and may write again."""
 VIOLATION = "violation"
 NOTHING_FOUND = "nothing found against it"
 
@@ -77,8 +80,10 @@ def run(
     """Run both steps into a folder and gather what they did.
 
     Raises:
+        OutputError: the folder holds something else than an earlier demo's results.
         GagarError: as `grade.run` and `redistribute.run` do.
     """
+    _claim(folder)
     rankings, advantages = folder / RANKINGS_NAME, folder / ADVANTAGES_NAME
     with as_file(files("gagar_cli").joinpath("demo_data")) as material:
         dump = (str(material / "demo-rollouts.jsonl"),)
@@ -101,6 +106,24 @@ def run(
             )
         )
     return DemoResult(graded, redistributed, _tell(rankings, advantages), folder)
+
+
+def _claim(folder: Path) -> None:
+    """Make the folder, or take one that an earlier demo made; never write into another."""
+    mark = folder / MARK_NAME
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not mark.exists():
+            if any(folder.iterdir()):
+                raise OutputError(
+                    f"{folder}: holds other files, expected no folder or an empty one",
+                    "name another with `-o`",
+                )
+            mark.touch()
+    except OSError as error:
+        raise OutputError(
+            f"{folder}: {(error.strerror or str(error)).lower()}", "name another folder with `-o`"
+        ) from error
 
 
 def _tell(rankings: Path, advantages: Path) -> tuple[AttemptRow, ...]:
@@ -139,7 +162,9 @@ def _row(record: Mapping[str, object], told: Mapping[str, tuple[RankedCandidate,
         outcome = "pass"
         place = VIOLATION if candidate.is_integrity_violation else f"{candidate.tier} #{candidate.rank}"
     elif record["reward_effective"]:
-        outcome, place, why = "pass", str(record["grading"]), "every attempt passed"
+        is_skipped = record["grading"] == "skipped"
+        outcome, place = "pass", str(record["grading"])
+        why = "every attempt passed" if is_skipped else "the group has no usable ranking"
     else:
         outcome, place, why = "fail", "-", "tests failed"
     return AttemptRow(

@@ -35,8 +35,9 @@ from gagar_cli.io.ledger import Ledger
 from gagar_cli.io.rankings import ranking_from_record, ranking_to_record, write_rankings_parquet
 from gagar_cli.io.writers import StdoutRecords, refuse_existing
 from gagar_cli.progress import ProgressCallback, no_progress
-from gagar_cli.sandbox.base import Checkout, SandboxLimits
-from gagar_cli.sandbox.select import ChosenBackend, choose_backend
+from gagar_cli.sandbox.base import Checkout, Sandbox, SandboxBackend, SandboxLimits
+from gagar_cli.sandbox.limited import LimitedSandbox, default_n_commands
+from gagar_cli.sandbox.select import ChosenBackend, SandboxRequest, choose_backend
 from gagar_cli.sandbox.tree import RepositoryStore, RepositoryTree
 
 
@@ -59,6 +60,12 @@ class GradeSettings:
     repos: str | None = None
     sandbox: str = "auto"
     sandbox_image: str | None = None
+    runtime: str | None = None
+    """Of the docker engine; None: its default."""
+    pull: bool = False
+    """Fetch images that are not on this machine."""
+    environment: str | None = None
+    """A virtual environment that bubblewrap sandboxes see."""
     sandbox_limits: SandboxLimits = field(default_factory=SandboxLimits)
     check_seconds: float = 300.0
     max_groups: int | None = None
@@ -74,7 +81,10 @@ class GradeSettings:
         return f"{self.output}.ledger.jsonl" if is_table else self.output
 
     def record(self, sandbox: str) -> dict[str, object]:
-        """The settings that a ranking depends on: a ledger goes on only under the same ones."""
+        """The settings that a ranking depends on: a ledger goes on only under the same ones.
+
+        Budgets are not among them: a group that a budget failed can be tried again with a larger one.
+        """
         endpoint = self.endpoint
         return {
             "gagar": __version__,
@@ -84,12 +94,12 @@ class GradeSettings:
             "max_output_tokens": endpoint.max_output_tokens,
             "extra_body": dict(endpoint.extra_body),
             "prompt_version": prompt_version(),
-            "limits": asdict(self.limits),
             "seed": self.seed,
             "sandbox": sandbox,
             "sandbox_image": self.sandbox_image,
+            "runtime": self.runtime,
+            "has_environment": self.environment is not None,
             "has_repos": self.repos is not None,
-            "check_seconds": self.check_seconds,
         }
 
 
@@ -117,7 +127,9 @@ def _check_outputs(settings: GradeSettings) -> None:
         raise UsageError("--ledger is only for `-o -`", "other outputs keep their own ledger")
     is_table = settings.ledger_path not in (None, settings.output)
     if is_table and settings.output != "-":
-        refuse_existing(settings.output, overwrite=settings.overwrite)
+        # With its ledger beside it, the table is this run's own and is made anew from it.
+        is_ours = Path(settings.ledger_path or "").exists()
+        refuse_existing(settings.output, overwrite=settings.overwrite or is_ours)
     elif settings.ledger_path is not None:
         refuse_existing(settings.ledger_path, overwrite=True)
 
@@ -146,10 +158,12 @@ class _Run:
         self._progress = progress
         self._stack = stack
         self._reading = asyncio.Lock()
+        self._turns = asyncio.Semaphore(default_n_commands())
         self._done: dict[GroupKey, GroupRanking] = {}
         self._rankings: dict[GroupKey, GroupRanking] = {}
         self._store = RepositoryStore(Path(settings.repos), run_directory) if settings.repos else None
         self._config_digest = ""
+        self._n_resumed = 0
         self._ledger: Ledger | None = None
         self._stdout = StdoutRecords() if settings.output == "-" else None
         self._conversations: ConversationLog | None = None
@@ -165,37 +179,42 @@ class _Run:
         for ranking in skipped:
             self._record(ranking)
         client = EndpointClient(settings.endpoint)
-        n_before = sum(self._is_final(job.key) for job in jobs)
         try:
             await self._grade_jobs(jobs, client, backend)
         finally:
             await client.close()
         if self._ledger is not None and self._ledger.path != settings.output and settings.output != "-":
             write_rankings_parquet(settings.output, self._rankings.values())
-        notes = [*self._dump.report.notes, *(self._ledger.notes if self._ledger else ())]
+        notes = [
+            *self._dump.report.notes,
+            *(self._ledger.notes if self._ledger else ()),
+            *getattr(backend.backend, "warnings", ()),
+        ]
         return summarise(
             self._rankings,
             outlines,
             settings.endpoint.model,
             backend=backend,
-            report=self._dump.report,
-            n_resumed=n_before,
+            n_resumed=self._n_resumed,
             notes=notes,
         )
 
     async def _choose_backend(self, jobs: list[_Job]) -> ChosenBackend:
-        """The sandbox of the whole run; whether the dump names images is read off its first eligible group."""
+        """The sandbox of the whole run; which images the dump names is read off its first eligible group."""
         settings = self._settings
-        has_images = (
-            bool(jobs) and (await asyncio.to_thread(self._read_group, jobs[0])).task.docker_image is not None
+        image = (await asyncio.to_thread(self._read_group, jobs[0])).task.docker_image if jobs else None
+        request = SandboxRequest(
+            settings.sandbox,
+            settings.sandbox_image,
+            runtime=settings.runtime,
+            pull=settings.pull,
+            environment=Path(settings.environment) if settings.environment else None,
         )
-        if self._store is None and not has_images and settings.sandbox == "auto":
+        if self._store is None and image is None and settings.sandbox == "auto":
             return ChosenBackend(
                 None, "inspect-only", "no repository or image is supplied, so nothing can be run"
             )
-        return await choose_backend(
-            settings.sandbox, image=settings.sandbox_image, dump_has_images=has_images
-        )
+        return await choose_backend(request, dump_image=image, has_repos=self._store is not None)
 
     def _open_ledger(self, config: Mapping[str, object]) -> None:
         path = self._settings.ledger_path
@@ -204,7 +223,9 @@ class _Run:
         self._ledger = self._stack.enter_context(
             Ledger.open(path, config=config, overwrite=self._settings.overwrite)
         )
-        self._conversations = self._stack.enter_context(ConversationLog(f"{path}.conversations.jsonl.zst"))
+        self._conversations = self._stack.enter_context(
+            ConversationLog(f"{path}.conversations.jsonl.zst", overwrite=self._settings.overwrite)
+        )
         for record in self._ledger.records:
             ranking = ranking_from_record(record)
             self._done[ranking.key] = ranking
@@ -253,6 +274,7 @@ class _Run:
             input_digest = await asyncio.to_thread(_digest_group, group)
         earlier = self._done.get(job.key)
         if earlier is not None and self._is_final(job.key) and earlier.input_digest == input_digest:
+            self._n_resumed += 1
             self._record(earlier)
             return earlier
         settings = self._settings
@@ -274,10 +296,11 @@ class _Run:
         if self._store is not None:
             tree = self._store.find(task.instance_id, task.repo, task.base_commit)
         image = task.docker_image or self._settings.sandbox_image
-        if backend.backend is None or (tree is None and not task.docker_image):
+        has_checkout = tree is not None or (task.docker_image is not None and backend.name == "docker")
+        if backend.backend is None or not has_checkout:
             return GroupMeans(repository=tree)
         checkout = Checkout(tree=tree.path if tree else None, image=image, workdir=task.workdir)
-        opener = partial(_open_sandbox, backend, checkout, self._settings.sandbox_limits)
+        opener = partial(_open_sandbox, backend.backend, checkout, self._settings.sandbox_limits, self._turns)
         return GroupMeans(tree, backend.name, opener, self._settings.check_seconds)
 
     def _is_final(self, key: GroupKey) -> bool:
@@ -300,9 +323,10 @@ class _Run:
             raise BrokenPipeError
 
 
-async def _open_sandbox(chosen: ChosenBackend, checkout: Checkout, limits: SandboxLimits, patch: str):  # type: ignore[no-untyped-def]
-    assert chosen.backend is not None  # noqa: S101 - callers checked
-    return await chosen.backend.open(checkout, patch, limits)
+async def _open_sandbox(
+    backend: SandboxBackend, checkout: Checkout, limits: SandboxLimits, turns: asyncio.Semaphore, patch: str
+) -> Sandbox:
+    return LimitedSandbox(await backend.open(checkout, patch, limits), turns)
 
 
 def _digest_group(group: Group) -> str:

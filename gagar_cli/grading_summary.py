@@ -8,7 +8,6 @@ from typing import Any
 from gagar_cli.core.grouping import GroupOutlines
 from gagar_cli.core.ranking import TIERS, GroupRanking
 from gagar_cli.core.schema import GroupKey
-from gagar_cli.io.dump import DumpReport
 from gagar_cli.sandbox.select import ChosenBackend
 
 
@@ -67,7 +66,6 @@ def summarise(
     model: str,
     *,
     backend: ChosenBackend,
-    report: DumpReport,
     n_resumed: int,
     notes: Sequence[str],
 ) -> GradeResult:
@@ -84,7 +82,7 @@ def summarise(
         model=model,
         sandbox=backend.name,
         sandbox_reason=backend.reason,
-        n_trajectories=report.n_records,
+        n_trajectories=int(outlines.n_rows.sum()),
         n_groups=len(outlines.n_rows),
         n_eligible=n_eligible,
         n_graded=len(graded),

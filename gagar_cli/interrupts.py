@@ -36,9 +36,14 @@ def run_interruptibly(work: Coroutine[None, None, _Result]) -> _Result:
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, terminate)
         return await work
 
+    earlier = signal.getsignal(signal.SIGTERM)
     try:
         return asyncio.run(guarded())
     except asyncio.CancelledError:
         if is_terminated:
             raise SystemExit(143) from None
         raise
+    finally:
+        # The loop leaves the system's default behind; outside the main thread nothing was changed.
+        with contextlib.suppress(ValueError):
+            signal.signal(signal.SIGTERM, earlier)

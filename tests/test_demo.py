@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from gagar_cli.demo import AttemptRow, run
+from gagar_cli.errors import OutputError
 
 
 @pytest.fixture(scope="module")
@@ -95,3 +96,15 @@ def test_the_command_prints_one_json_object(tmp_path):
     assert record["redistribute"]["effects"]["n_changed_failures"] == 0
     assert len(record["attempts"]) == 28
     assert done.stderr == ""
+
+
+def test_a_folder_of_other_things_is_left_alone(tmp_path):
+    (tmp_path / "rankings.jsonl").write_text("mine\n")
+    with pytest.raises(OutputError, match="holds other files"):
+        run(tmp_path, sandbox="inspect-only")
+    assert (tmp_path / "rankings.jsonl").read_text() == "mine\n"
+
+
+def test_a_demo_can_be_repeated_in_its_folder(tmp_path):
+    first, again = (run(tmp_path, sandbox="inspect-only") for _ in range(2))
+    assert first.attempts == again.attempts

@@ -17,6 +17,7 @@ import zstandard
 from gagar_cli.errors import EndpointError, OutputError, UsageError
 from gagar_cli.grade import GradeSettings, run
 from gagar_cli.grader.client import EndpointSettings
+from gagar_cli.grader.loop import GroupLimits
 from gagar_cli.io.dump import ReadOptions
 from gagar_cli.io.rankings import latest_rankings, read_rankings
 
@@ -123,6 +124,8 @@ def test_a_parquet_output_has_a_row_for_each_candidate(settings, tmp_path):
     frame = pl.read_parquet(table)
     assert frame.filter(pl.col("status") == "graded")["trajectory_id"].n_unique() == 17
     assert (tmp_path / "rankings.parquet.ledger.jsonl").exists()
+    assert run(replace(settings, output=str(table))).n_resumed == 3
+    (tmp_path / "rankings.parquet.ledger.jsonl").unlink()
     with pytest.raises(OutputError, match="exists already"):
         run(replace(settings, output=str(table)))
 
@@ -160,6 +163,47 @@ def test_one_line_of_a_fatal_refusal_is_enough(settings, serve):
     with pytest.raises(EndpointError, match="status 401"):
         run(replace(settings, endpoint=EndpointSettings("m", endpoint.base_url), concurrency=1))
     assert len(endpoint.requests) == 1
+
+
+def test_a_group_that_a_budget_failed_is_tried_again_with_a_larger_one(settings):
+    small = run(replace(settings, limits=GroupLimits(max_turns=1)))
+    assert small.ungraded == {"limit": 3}
+    assert run(settings).n_graded == 3
+
+
+def test_a_torn_conversation_loses_only_itself(settings):
+    run(replace(settings, max_groups=2))
+    log = Path(settings.output + ".conversations.jsonl.zst")
+    log.write_bytes(log.read_bytes()[:-7])
+    run(settings)
+    with zstandard.ZstdDecompressor().stream_reader(
+        io.BytesIO(log.read_bytes()), read_across_frames=True
+    ) as stream:
+        groups = [json.loads(line)["group_id"] for line in stream.read().decode().splitlines()]
+    assert len(groups) == 2
+    run(replace(settings, overwrite=True))
+    with zstandard.ZstdDecompressor().stream_reader(
+        io.BytesIO(log.read_bytes()), read_across_frames=True
+    ) as stream:
+        assert len(stream.read().decode().splitlines()) == 3
+
+
+def test_a_regraded_group_is_not_counted_as_resumed(settings, dump):
+    run(settings)
+    records = demo_records()
+    for record in records:
+        record["model_patch"] = (record["model_patch"] or "") + "\n"
+    dump.write_text("".join(json.dumps(record) + "\n" for record in records))
+    assert run(settings).n_resumed == 0
+
+
+def test_segments_of_one_trajectory_count_once(dump, settings):
+    records = demo_records()
+    later = [{**record, "segment": 1} for record in records]
+    dump.write_text(
+        "".join(json.dumps(record) + "\n" for record in [*({**one, "segment": 0} for one in records), *later])
+    )
+    assert run(settings).n_trajectories == 28
 
 
 def test_a_second_writer_is_refused(settings):

@@ -6,9 +6,8 @@ from typing import Annotated
 import typer
 
 from gagar_cli import demo as use_case
-from gagar_cli.commands.options import Json, Quiet
+from gagar_cli.commands.options import Json, Quiet, Sandbox, SandboxImage
 from gagar_cli.console import print_result, progress_bar, write_line, write_note, write_summary
-from gagar_cli.errors import OutputError
 from gagar_cli.tables import demo_tables, grade_table, redistribute_table
 
 app = typer.Typer(rich_markup_mode=None)
@@ -19,15 +18,8 @@ def demo(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="DIR", help="folder for the results")
     ] = Path("demo-output"),
-    sandbox: Annotated[
-        str,
-        typer.Option(
-            "--sandbox", metavar="auto|docker|bubblewrap|inspect-only", help="where candidates' code may run"
-        ),
-    ] = "auto",
-    sandbox_image: Annotated[
-        str | None, typer.Option("--sandbox-image", help="docker image with python3 and git")
-    ] = None,
+    sandbox: Sandbox = "auto",
+    sandbox_image: SandboxImage = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -40,12 +32,6 @@ def demo(
 
       gagar demo --sandbox inspect-only -o demo-output
     """
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(
-            f"{output}: {(error.strerror or str(error)).lower()}", "name another folder with `-o`"
-        ) from error
     with progress_bar("grading", quiet=quiet) as progress:
         result = use_case.run(output, sandbox=sandbox, sandbox_image=sandbox_image, progress=progress)
     write_note(f"note: sandbox: {result.graded.sandbox}: {result.graded.sandbox_reason}", quiet=quiet)

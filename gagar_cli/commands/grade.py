@@ -11,6 +11,7 @@ import typer
 from gagar_cli import grade as use_case
 from gagar_cli.commands.options import (
     Dumps,
+    Environment,
     Explode,
     Fields,
     GroupBy,
@@ -18,7 +19,11 @@ from gagar_cli.commands.options import (
     OnBadRecord,
     Overwrite,
     PassThreshold,
+    Pull,
     Quiet,
+    Runtime,
+    Sandbox,
+    SandboxImage,
     read_options,
 )
 from gagar_cli.console import progress_bar, write_note, write_summary
@@ -40,9 +45,7 @@ def grade(
     model: Annotated[str, typer.Option("--model", help="grader model; `offline` is the rule-based one")],
     base_url: Annotated[
         str | None,
-        typer.Option(
-            "--base-url", help="OpenAI-compatible endpoint, ending in /v1", envvar="OPENAI_BASE_URL"
-        ),
+        typer.Option("--base-url", help="OpenAI-compatible endpoint, ending in /v1  [env: OPENAI_BASE_URL]"),
     ] = None,
     api_key_env: Annotated[
         str,
@@ -84,18 +87,17 @@ def grade(
         str | None,
         typer.Option("--repos", metavar="DIR", help="repositories by instance_id or repo@base_commit"),
     ] = None,
-    sandbox: Annotated[
-        str,
-        typer.Option(
-            "--sandbox", metavar="auto|docker|bubblewrap|inspect-only", help="where candidates' code may run"
-        ),
-    ] = "auto",
-    sandbox_image: Annotated[
-        str | None, typer.Option("--sandbox-image", help="docker image for repositories from --repos")
-    ] = None,
+    sandbox: Sandbox = "auto",
+    sandbox_image: SandboxImage = None,
+    runtime: Runtime = None,
+    pull: Pull = False,
+    environment: Environment = None,
     sandbox_memory: Annotated[
         float, typer.Option("--sandbox-memory", min=0.0625, help="GiB a sandbox")
     ] = 2.0,
+    sandbox_cpus: Annotated[
+        float, typer.Option("--sandbox-cpus", min=0.01, help="processors a sandbox")
+    ] = 1.0,
     check_seconds: Annotated[
         float, typer.Option("--check-seconds", min=1, help="longest command in a sandbox")
     ] = 300.0,
@@ -135,8 +137,8 @@ def grade(
         output=output,
         endpoint=EndpointSettings(
             model=model,
-            base_url=_check_url(base_url, model),
-            api_key=_read_key(api_key_env, base_url),
+            base_url=(address := _check_url(base_url, model)),
+            api_key=_read_key(api_key_env, address),
             temperature=temperature,
             seed=model_seed,
             max_output_tokens=max_output_tokens,
@@ -156,7 +158,10 @@ def grade(
         repos=repos,
         sandbox=sandbox,
         sandbox_image=sandbox_image,
-        sandbox_limits=SandboxLimits(memory_bytes=int(sandbox_memory * 1024**3)),
+        runtime=runtime,
+        pull=pull,
+        environment=environment,
+        sandbox_limits=SandboxLimits(memory_bytes=int(sandbox_memory * 1024**3), cpus=sandbox_cpus),
         check_seconds=check_seconds,
         max_groups=limit,
         overwrite=overwrite,
@@ -185,7 +190,10 @@ def grade(
 
 
 def _check_url(base_url: str | None, model: str) -> str | None:
-    if model == OFFLINE_MODEL and base_url is None:
+    # The offline model leaves this process only where the command line says so.
+    if model != OFFLINE_MODEL:
+        base_url = base_url or os.environ.get("OPENAI_BASE_URL")
+    elif base_url is None:
         return None
     if base_url is None:
         raise UsageError(

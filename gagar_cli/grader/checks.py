@@ -6,9 +6,12 @@ is refused. What comes back of a command is untrusted too: it is shown under the
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import NamedTuple
 
 from gagar_cli.core.text import split_lines
+from gagar_cli.core.verification import RunOutcome, count_tests, drop_runner_files, judge_runs
 from gagar_cli.errors import CheckoutError
+from gagar_cli.grader.pages import cite
 from gagar_cli.grader.workspace import Workspace
 from gagar_cli.sandbox.base import ExecResult, Sandbox
 
@@ -17,6 +20,22 @@ OpenSandbox = Callable[[str], Awaitable[Sandbox]]
 
 MAX_COMMAND_CHARS = 4_000
 TESTS_PRESET = "tests"
+VERIFY_PRESET = "verify"
+
+
+class Verification(NamedTuple):
+    """What two runs of a candidate's tests say together."""
+
+    number: int
+    """Of the run with the base's test runner, as findings cite it."""
+    result: ExecResult
+    plain_number: int
+    """Of the run with the whole patch."""
+    plain: RunOutcome
+    restored: tuple[str, ...]
+    """Files of the test runner whose changes were left out; empty where there were none, and only one run."""
+    doubts: tuple[str, ...]
+    """Why the pass is not to be believed."""
 
 
 class CheckRunner:
@@ -30,7 +49,7 @@ class CheckRunner:
         self._workspace = workspace
         self._open_sandbox = open_sandbox
         self._max_seconds = max_seconds
-        self._sandboxes: dict[str, Sandbox] = {}
+        self._sandboxes: dict[tuple[str, str], Sandbox] = {}
         self._locks: dict[str, asyncio.Lock] = {}
 
     async def run(
@@ -42,21 +61,50 @@ class CheckRunner:
             CheckoutError: the patch is unknown, refused, or does not apply.
             SandboxError: the sandbox broke.
         """
+        patch = self._applicable_patch(candidate)
+        if command == TESTS_PRESET and self._workspace.task.test_command:
+            command = self._workspace.task.test_command
+        return await self._run(candidate, patch, command, timeout_seconds)
+
+    async def verify(self, candidate: str, timeout_seconds: float | None) -> Verification:
+        """Run the task's tests twice: with the whole patch, and with the base's test runner; once if it has both.
+
+        Raises:
+            CheckoutError: as `run`; or the task names no test command.
+            SandboxError: the sandbox broke.
+        """
+        patch = self._applicable_patch(candidate)
+        command = self._workspace.task.test_command
+        if not command:
+            raise CheckoutError("the task names no test command, so there is nothing to verify")
+        restored = drop_runner_files(patch)
+        number, result = await self._run(candidate, patch, command, timeout_seconds)
+        plain_number, plain = number, _outcome(command, result)
+        if restored.dropped:
+            number, result = await self._run(candidate, restored.text, command, timeout_seconds)
+        doubts = judge_runs(command, plain, _outcome(command, result))
+        return Verification(number, result, plain_number, plain, restored.dropped, doubts)
+
+    async def _run(
+        self, candidate: str, patch: str, command: str, timeout_seconds: float | None
+    ) -> tuple[int, ExecResult]:
+        seconds = min(timeout_seconds or self._max_seconds, self._max_seconds)
+        async with self._locks.setdefault(candidate, asyncio.Lock()):
+            if (candidate, patch) not in self._sandboxes:
+                self._sandboxes[candidate, patch] = await self._open_sandbox(patch)
+            sandbox = self._sandboxes[candidate, patch]
+            result = await sandbox.run(["sh", "-c", command], timeout_seconds=seconds)
+        self.n_checks += 1
+        lines = [*split_lines(result.stdout), *split_lines(result.stderr)]
+        return self._workspace.next_execution(candidate, lines), result
+
+    def _applicable_patch(self, candidate: str) -> str:
         attempt = self._workspace.attempts[candidate]
         if attempt.trajectory.model_patch is None:
             raise CheckoutError(f"the patch of {candidate} is unknown, so there is nothing to run")
         if attempt.refusals:
             raise CheckoutError(f"the patch of {candidate} is refused: {attempt.refusals[0]}")
-        if command == TESTS_PRESET and self._workspace.task.test_command:
-            command = self._workspace.task.test_command
-        seconds = min(timeout_seconds or self._max_seconds, self._max_seconds)
-        async with self._locks.setdefault(candidate, asyncio.Lock()):
-            if candidate not in self._sandboxes:
-                self._sandboxes[candidate] = await self._open_sandbox(attempt.trajectory.model_patch)
-            result = await self._sandboxes[candidate].run(["sh", "-c", command], timeout_seconds=seconds)
-        self.n_checks += 1
-        lines = [*split_lines(result.stdout), *split_lines(result.stderr)]
-        return self._workspace.next_execution(candidate, lines), result
+        return attempt.trajectory.model_patch
 
     async def close(self) -> None:
         """Close every sandbox that was opened; one that cannot be closed does not keep the others open."""
@@ -74,3 +122,21 @@ def describe(candidate: str, number: int, result: ExecResult) -> str:
         outcome = f"exit {result.exit_code}"
     cut = ", output cut" if result.truncated else ""
     return f"{candidate}:exec:{number} {outcome}, {result.seconds:.1f} s{cut}"
+
+
+def describe_verification(candidate: str, verification: Verification) -> list[str]:
+    """The lines above the output of a verification run."""
+    lines = [describe(candidate, verification.number, verification.result)]
+    if verification.restored:
+        lines.append("this run has the base commit's test runner; left out of the patch:")
+        lines += [cite("  file", path) for path in verification.restored]
+        lines.append(
+            f"the run with the whole patch, {candidate}:exec:{verification.plain_number}: {verification.plain}"
+        )
+    else:
+        lines.append("the patch changes no file of the test runner: one run is both")
+    return [*lines, *(f"verification {doubt}" for doubt in verification.doubts or ("found nothing",))]
+
+
+def _outcome(command: str, result: ExecResult) -> RunOutcome:
+    return RunOutcome(result.exit_code, count_tests(command, f"{result.stdout}\n{result.stderr}"))

@@ -12,6 +12,7 @@ from typing import Any
 
 from gagar_cli.core.ranking import GroupRanking, RankedCandidate
 from gagar_cli.core.schema import Group
+from gagar_cli.core.text import escape_untrusted, shorten
 from gagar_cli.errors import EndpointError, LimitError, SandboxError, VerdictError
 from gagar_cli.grader.checks import CheckRunner, OpenSandbox
 from gagar_cli.grader.client import EndpointClient
@@ -19,6 +20,8 @@ from gagar_cli.grader.loop import Conversation, GroupLimits
 from gagar_cli.grader.prompts import prompt_version
 from gagar_cli.grader.tools import Toolbox
 from gagar_cli.grader.workspace import Repository, Workspace
+
+_REASON_CHARS = 400
 
 OWED_REASONS = ("endpoint", "sandbox", "limit", "error")
 """Groups that are ungraded for one of these are graded again by the next run; a bad verdict is final."""
@@ -81,7 +84,7 @@ async def grade_group(
     ranking = GroupRanking(
         key=group.key,
         status="ungraded" if reason else "graded",
-        reason=reason,
+        reason=shorten(escape_untrusted(reason, keep_newlines=False), _REASON_CHARS) if reason else None,
         candidates=candidates,
         grader={
             "model": client.settings.model,

@@ -13,7 +13,13 @@ from gagar_cli.core.ranking import FLAGS
 from gagar_cli.core.rubric import DIMENSIONS
 from gagar_cli.errors import CheckoutError
 from gagar_cli.grader import views
-from gagar_cli.grader.checks import MAX_COMMAND_CHARS, CheckRunner, describe
+from gagar_cli.grader.checks import (
+    MAX_COMMAND_CHARS,
+    VERIFY_PRESET,
+    CheckRunner,
+    describe,
+    describe_verification,
+)
 from gagar_cli.grader.pages import cite, head_and_tail, page, show_inline
 from gagar_cli.grader.workspace import Attempt, Workspace
 
@@ -116,7 +122,8 @@ _READING_SCHEMAS = [
 
 _RUN_CHECK_SCHEMA = _schema(
     "run_check",
-    "Run a shell command in a fresh checkout with the candidate's patch. `tests` runs the task's own test command.",
+    "Run a shell command in a fresh checkout with the candidate's patch. `tests` runs the task's own test command, "
+    "`verify` runs it again with the base's test runner and compares.",
     {"candidate": _CANDIDATE, "command": _TEXT},
     {"timeout_seconds": {"type": "number", "exclusiveMinimum": 0}},
 )
@@ -264,10 +271,15 @@ class Toolbox:
         seconds = arguments.get("timeout_seconds")
         if seconds is not None and (type(seconds) not in (int, float) or not 0 < seconds < float("inf")):
             raise _BadCallError(f"timeout_seconds is {seconds!r}, expected a positive number")
-        number, result = await self._checks.run(candidate, command, seconds)
+        if command == VERIFY_PRESET:
+            verification = await self._checks.verify(candidate, seconds)
+            number, head = verification.number, describe_verification(candidate, verification)
+        else:
+            number, result = await self._checks.run(candidate, command, seconds)
+            head = [describe(candidate, number, result)]
         lines = views.execution_lines(self._workspace, candidate, number)
         more = f'view_output(candidate="{candidate}", number={number}, start=…)'
-        return "\n".join([describe(candidate, number, result), *head_and_tail(lines, more)])
+        return "\n".join([*head, *head_and_tail(lines, more)])
 
     def _view_output(self, arguments: Mapping[str, Any]) -> str:
         candidate = self._attempt(arguments).blind_id

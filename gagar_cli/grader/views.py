@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from gagar_cli.core.patch import Hunk, PatchConflict, PatchFile
+from gagar_cli.core.tampering import find_tampering
 from gagar_cli.core.text import split_lines
 from gagar_cli.grader.pages import cite
 from gagar_cli.grader.workspace import RAW_PATCH, Attempt, Workspace, describe_file
@@ -30,10 +31,8 @@ def overview(workspace: Workspace, sandbox_name: str | None) -> list[str]:
     lines += [_attempt_line(workspace, workspace.attempts[name]) for name in workspace.candidates]
     lines += [_attempt_line(workspace, workspace.attempts[name]) for name in workspace.references]
     lines += ["touched files:", *_touched_files(workspace)]
-    leads = [(attempt.blind_id, lead) for attempt in workspace.attempts.values() for lead in attempt.leads]
-    if leads:
-        lines.append("leads:")
-        lines += [cite(f"  {name} turn {lead.turn} {lead.kind}", lead.text) for name, lead in leads]
+    leads = [line for attempt in workspace.attempts.values() for line in _lead_lines(attempt)]
+    lines += ["leads:", *leads] if leads else []
     lines.append("problem statement:")
     lines += _cite_numbered("task", split_lines(workspace.problem_statement))
     return lines
@@ -140,6 +139,13 @@ def _attempt_line(workspace: Workspace, attempt: Attempt) -> str:
         f"{attempt.blind_id} patch: {size} | turns: {len(attempt.turns)} | "
         f"test output: {len(attempt.test_lines)} lines | identical to: {scored_as}"
     )
+
+
+def _lead_lines(attempt: Attempt) -> Iterator[str]:
+    for lead in attempt.leads:
+        yield cite(f"  {attempt.blind_id} turn {lead.turn} {lead.kind}", lead.text)
+    for found in find_tampering(attempt.patch):
+        yield cite(f"  {attempt.blind_id}:{found.path}:{found.line} {found.kind}", found.text)
 
 
 def _touched_files(workspace: Workspace) -> list[str]:

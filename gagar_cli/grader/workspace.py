@@ -111,6 +111,8 @@ class Workspace:
             return base
         attempt = self.attempts[candidate]
         sections = attempt.sections(path)
+        if sections and sections[0].path != path:  # named as the tools show it
+            return self.read_file(sections[0].path, candidate)
         text = None if attempt.moves_away(path) else base
         for section in sections:
             before = text

@@ -136,3 +136,16 @@ def test_a_gate_on_ungraded_groups_exits_4(tmp_path, serve, chat):
     done = grade("-o", "r.jsonl", *arguments, cwd=tmp_path)
     assert done.returncode == 4, done.stderr
     assert "33.3% of the groups are ungraded" in done.stderr
+
+
+def test_the_offline_model_ignores_an_exported_endpoint(tmp_path):
+    environment = {**os.environ, "OPENAI_BASE_URL": "http://127.0.0.1:9/v1", "OPENAI_API_KEY": "sk-canary"}
+    done = grade("-o", "r.jsonl", "--model", "offline", "--json", cwd=tmp_path, env=environment)
+    assert json.loads(done.stdout)["n_graded"] == 3
+
+
+def test_an_exported_endpoint_is_used_by_other_models(tmp_path, serve):
+    endpoint = serve(*[(400, {"error": {"message": "no"}})] * 3)
+    environment = {**os.environ, "OPENAI_BASE_URL": endpoint.base_url}
+    assert grade("-o", "r.jsonl", "--model", "m", cwd=tmp_path, env=environment).returncode == 1
+    assert len(endpoint.requests) == 3

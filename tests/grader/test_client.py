@@ -1,4 +1,5 @@
 import asyncio
+import gzip
 import json
 import time
 from email.utils import formatdate
@@ -179,3 +180,23 @@ def test_the_key_is_shown_nowhere():
         "m", "http://127.0.0.1:9/v1", api_key="sk-secret", headers={"X-Key": "sk-other"}
     )
     assert "sk-" not in repr(settings)
+
+
+@pytest.mark.parametrize("wait", ["Wed, garbage", "nan", "inf", "-5", "tomorrow"])
+def test_a_wait_that_makes_no_sense_is_no_trouble(serve, wait, chat):
+    assert ask(serve((429, b"", {"retry-after": wait}), chat(content="ok"))).content == "ok"
+
+
+def test_a_compressed_answer_is_not_unpacked(serve, chat):
+    packed = gzip.compress(b" " * 50_000_000 + json.dumps(chat(content="ok")).encode())
+    endpoint = serve((200, packed, {"content-encoding": "gzip"}))
+    with pytest.raises(EndpointError, match="compressed"):
+        ask(endpoint, max_attempts=1)
+    assert {name.lower(): value for name, value in endpoint.headers[0].items()}[
+        "accept-encoding"
+    ] == "identity"
+
+
+def test_a_lone_surrogate_can_go_back_into_the_history(serve, chat):
+    reply = ask(serve(chat(content="odd \ud800 text")))
+    assert json.dumps(reply.message, ensure_ascii=False).encode()
