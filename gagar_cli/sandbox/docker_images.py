@@ -9,7 +9,14 @@ import uuid
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from gagar_cli.errors import SandboxError
 from gagar_cli.sandbox.owner import current_owner
+
+_REMOVAL_SECONDS = 120
+_REMOVE_HISTORY = r"""
+rm -rf -- "$1/.git" && [ ! -e "$1/.git" ] || exit 1
+find "$1" -name .git -prune -exec rm -rf -- {} + 2>/dev/null || :
+"""
 
 
 class ImageTree(NamedTuple):
@@ -60,13 +67,45 @@ class ImageTrees:
             self._client.remove_volume(copy.volume)
 
     def _make(self, tree: ImageTree) -> str:
-        """The engine fills a new volume with what the image has at its place, as soon as a container is created."""
+        """The engine fills a new volume with what the image has at its place when a container with it is created.
+
+        That container then removes every `.git`: a benchmark's history may hold the answer, for the grader and for the
+        candidate's own code.
+
+        Raises:
+            SandboxError: the history could not be removed.
+        """
         labels = current_owner().labels()
         volume = f"gagar-{uuid.uuid4().hex}"
         self._client.create_volume(volume, labels=labels)
-        mount = {"Type": "volume", "Source": volume, "Target": tree.workdir}
-        host_config = {"Mounts": [mount], "NetworkMode": "none", "LogConfig": {"Type": "none"}}
-        config = {"Image": tree.image_id, "Entrypoint": ["cat"], "Labels": labels, "HostConfig": host_config}
+        host_config = {
+            "Mounts": [{"Type": "volume", "Source": volume, "Target": tree.workdir}],
+            "NetworkMode": "none",
+            "LogConfig": {"Type": "none"},
+            "ReadonlyRootfs": True,
+            "CapDrop": ["ALL"],
+            # The files may be anybody's.
+            "CapAdd": ["DAC_OVERRIDE", "FOWNER"],
+            "SecurityOpt": ["no-new-privileges"],
+        }
+        config = {
+            "Image": tree.image_id,
+            "Entrypoint": ["/bin/sh", "-c", _REMOVE_HISTORY, "sh", tree.workdir],
+            "Cmd": [],
+            "User": "0:0",
+            "Labels": labels,
+            "HostConfig": host_config,
+        }
         container = self._client.create_container_from_config(config)["Id"]
+        try:
+            self._client.start(container)
+            status = self._client.wait(container, timeout=_REMOVAL_SECONDS)["StatusCode"]
+        except BaseException:
+            self._client.remove_container(container, force=True)
+            self._client.remove_volume(volume)
+            raise
         self._client.remove_container(container, force=True)
+        if status != 0:
+            self._client.remove_volume(volume)
+            raise SandboxError(f"the history in {tree.workdir} of the image could not be removed (exit {status})")
         return volume
