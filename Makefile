@@ -36,6 +36,9 @@ format: $(READY)
 
 bench: $(READY)
 	@$(BIN)/python benchmarks/startup.py
+	@$(BIN)/python benchmarks/sandbox.py
+	@$(BIN)/python benchmarks/owner_killed.py --backend bubblewrap
+	@$(BIN)/python benchmarks/owner_killed.py --backend docker
 
 clean:
 	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis demo-output

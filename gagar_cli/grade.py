@@ -36,7 +36,9 @@ from gagar_cli.io.rankings import ranking_from_record, ranking_to_record, write_
 from gagar_cli.io.writers import StdoutRecords, refuse_existing
 from gagar_cli.progress import ProgressCallback, no_progress
 from gagar_cli.sandbox.base import Checkout, Sandbox, SandboxBackend, SandboxLimits
+from gagar_cli.sandbox.leftovers import reap_directories, removed_after_death
 from gagar_cli.sandbox.limited import LimitedSandbox, default_n_commands
+from gagar_cli.sandbox.owner import current_owner, owned_name
 from gagar_cli.sandbox.select import ChosenBackend, SandboxRequest, choose_backend
 from gagar_cli.sandbox.tree import RepositoryStore, RepositoryTree
 
@@ -115,8 +117,11 @@ def run(settings: GradeSettings, progress: ProgressCallback = no_progress) -> Gr
     """
     _check_outputs(settings)
     with ExitStack() as stack:
+        reap_directories()
+        stack.enter_context(removed_after_death())
         dump = stack.enter_context(open_dump(settings.dumps, settings.read))
-        run_directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gagar-")))
+        prefix = owned_name(current_owner(), "")
+        run_directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=prefix)))
         # The sandbox's unprivileged user must be able to walk through, and not to list.
         run_directory.chmod(0o711)
         return run_interruptibly(_Run(settings, dump, run_directory, progress, stack).grade_all())

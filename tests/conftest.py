@@ -7,6 +7,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+# Wall time on a shared machine says nothing about the code: no property fails for being slow.
+settings.register_profile("shared-machine", deadline=None)
+settings.load_profile("shared-machine")
 
 
 def chat_body(*calls: tuple[str, dict[str, Any]], content: str | None = None) -> dict[str, Any]:

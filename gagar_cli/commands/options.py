@@ -44,6 +44,26 @@ OnBadRecord = Annotated[
     typer.Option("--on-bad-record", help="stop at a bad record, or skip and count it"),
 ]
 
+Sandbox = Annotated[
+    str,
+    typer.Option(
+        "--sandbox", metavar="auto|docker|bubblewrap|inspect-only", help="where candidates' code may run"
+    ),
+]
+SandboxImage = Annotated[
+    str | None,
+    typer.Option("--sandbox-image", help="docker image (name, tag or digest) with python3, git and tar"),
+]
+Runtime = Annotated[
+    str | None,
+    typer.Option("--runtime", metavar="NAME", help="runtime of the docker engine, for example runsc"),
+]
+Pull = Annotated[bool, typer.Option("--pull", help="fetch images that are not on this machine")]
+Environment = Annotated[
+    str | None,
+    typer.Option("--env", metavar="DIR", help="virtual environment that bubblewrap sandboxes see"),
+]
+
 
 def read_options(
     fields: list[str] | None,

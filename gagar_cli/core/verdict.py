@@ -114,9 +114,7 @@ def settle(
     )
 
 
-def _join_twins(
-    order: Sequence[Sequence[str]] | None, twins: Mapping[str, str]
-) -> list[list[str]] | None:
+def _join_twins(order: Sequence[Sequence[str]] | None, twins: Mapping[str, str]) -> list[list[str]] | None:
     """The order with byte-identical candidates in one tie group, at the better of their places."""
     if order is None:
         return None

@@ -5,6 +5,7 @@ most `max_reasks` times; after that the proven part counts, or the group is ungr
 """
 
 import asyncio
+import itertools
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -103,33 +104,72 @@ class Conversation:
             self._count_bad_reply("the reply calls no tool")
             self.messages.append({"role": "user", "content": f"Call a tool; end with {SUBMIT}."})
             return None
-        ranking: tuple[RankedCandidate, ...] | None = None
-        for number, call in enumerate(reply.calls, 1):
-            if ranking is not None:
-                answer = "not run: a ranking was accepted in the same reply"
-            elif number > MAX_PARALLEL_CALLS:
-                answer = f"error: at most {MAX_PARALLEL_CALLS} calls in one reply"
-            else:
-                ranking, answer = await self._answer(call)
-            if n_left <= 2 and ranking is None and number == len(reply.calls):
-                answer += f"\n{n_left} replies are left: call {SUBMIT} now"
+        ranking, answers = await self._answer(reply.calls[:MAX_PARALLEL_CALLS])
+        n_refused = len(reply.calls) - len(answers)
+        answers += [f"error: at most {MAX_PARALLEL_CALLS} calls in one reply"] * n_refused
+        if n_left <= 2 and ranking is None:
+            answers[-1] += f"\n{n_left} replies are left: call {SUBMIT} now"
+        for call, answer in zip(reply.calls, answers, strict=True):
             self.messages.append({"role": "tool", "tool_call_id": call.call_id, "content": answer})
         return ranking
 
-    async def _answer(self, call: RequestedCall) -> tuple[tuple[RankedCandidate, ...] | None, str]:
+    async def _answer(
+        self, calls: Sequence[RequestedCall]
+    ) -> tuple[tuple[RankedCandidate, ...] | None, list[str]]:
+        """The answers in order. Tools between two submissions run side by side; an accepted one ends it."""
+        ranking: tuple[RankedCandidate, ...] | None = None
+        answers: list[str] = []
+        for is_submission, part in itertools.groupby(calls, lambda call: call.name == SUBMIT):
+            if not is_submission and ranking is None:
+                answers += await self._use_tools(list(part))
+                continue
+            for call in part:
+                if ranking is not None:
+                    answers.append("not run: a ranking was accepted in the same reply")
+                else:
+                    ranking, answer = await self._submit(call)
+                    answers.append(answer)
+        return ranking, answers
+
+    async def _use_tools(self, calls: Sequence[RequestedCall]) -> list[str]:
+        """Commands of one candidate one after the other, everything else side by side."""
+        answers = [""] * len(calls)
+
+        async def use(numbers: Sequence[int]) -> None:
+            for number in numbers:
+                answers[number] = await self._use_tool(calls[number])
+
+        chains: dict[object, list[int]] = {}
+        for number, call in enumerate(calls):
+            candidate = (call.arguments or {}).get("candidate")
+            key = candidate if call.name == "run_check" and isinstance(candidate, str) else number
+            chains.setdefault(key, []).append(number)
+        try:
+            async with asyncio.TaskGroup() as running:
+                for numbers in chains.values():
+                    running.create_task(use(numbers))
+        except BaseExceptionGroup as group:
+            # The first accident ends the group's grading; what the others met while they were stopped adds nothing.
+            raise group.exceptions[0] from None
+        return answers
+
+    async def _use_tool(self, call: RequestedCall) -> str:
         if call.arguments is None:
-            self._count_bad_reply("arguments are no JSON object")
-            return (
-                None,
-                f"error: the arguments are not a JSON object: {show_inline(call.raw_arguments[:200])}",
-            )
-        if call.name != SUBMIT:
-            return None, await self.toolbox.call(call.name, call.arguments)
+            return self._refuse_arguments(call)
+        return await self.toolbox.call(call.name, call.arguments)
+
+    async def _submit(self, call: RequestedCall) -> tuple[tuple[RankedCandidate, ...] | None, str]:
+        if call.arguments is None:
+            return None, self._refuse_arguments(call)
         try:
             # Findings are looked up in logs of any size: not on the event loop, which serves the other groups.
             return await asyncio.to_thread(self._accept, call.arguments), "accepted"
         except _SentBackError as error:
             return None, f"error: not accepted, submit again:\n{error}"
+
+    def _refuse_arguments(self, call: RequestedCall) -> str:
+        self._count_bad_reply("arguments are no JSON object")
+        return f"error: the arguments are not a JSON object: {show_inline(call.raw_arguments[:200])}"
 
     def _count_bad_reply(self, what: str) -> None:
         self._n_bad_replies += 1

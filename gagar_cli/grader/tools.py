@@ -21,6 +21,7 @@ from gagar_cli.grader.checks import (
     describe_verification,
 )
 from gagar_cli.grader.pages import cite, head_and_tail, page, show_inline
+from gagar_cli.grader.patterns import BadExpressionError, expression, literal
 from gagar_cli.grader.workspace import Attempt, Workspace
 
 SUBMIT = "submit_ranking"
@@ -86,10 +87,11 @@ _READING_SCHEMAS = [
     ),
     _schema(
         "search",
-        "Every line that contains a text, exactly as written.",
+        "Every line that contains a text exactly as written, or with regex=true matches an expression of RE2.",
         {"text": _TEXT},
         {
             "where": {"type": "string", "enum": list(_SEARCH_PLACES)},
+            "regex": {"type": "boolean"},
             "candidate": _CANDIDATE,
             "start": _NUMBER,
         },
@@ -226,8 +228,16 @@ class Toolbox:
                 f"where is {show_inline(where)!r}, expected one of {', '.join(_SEARCH_PLACES)}"
             )
         candidate = self._attempt(arguments).blind_id if arguments.get("candidate") else None
-        hits = views.search_lines(self._workspace, text, where, candidate)
-        return page(hits, _start(arguments), empty="no line contains that text")
+        is_expression = arguments.get("regex") or False
+        if not isinstance(is_expression, bool):
+            raise _BadCallError(f"regex is {show_inline(repr(is_expression))}, expected true or false")
+        try:
+            pattern = expression(text) if is_expression else literal(text)
+        except BadExpressionError as error:
+            raise _BadCallError(f"text is no regular expression: {show_inline(str(error))}") from error
+        hits = views.search_lines(self._workspace, pattern, where, candidate)
+        empty = "no line matches that expression" if is_expression else "no line contains that text"
+        return page(hits, _start(arguments), empty=empty)
 
     def _view_patch(self, arguments: Mapping[str, Any]) -> str:
         attempt = self._attempt(arguments)

@@ -7,6 +7,7 @@ from gagar_cli.core.patch import Hunk, PatchConflict, PatchFile
 from gagar_cli.core.tampering import find_tampering
 from gagar_cli.core.text import split_lines
 from gagar_cli.grader.pages import cite
+from gagar_cli.grader.patterns import Pattern
 from gagar_cli.grader.workspace import RAW_PATCH, Attempt, Workspace, describe_file
 
 MAX_SEARCH_HITS = 2_000
@@ -93,11 +94,11 @@ def file_lines(workspace: Workspace, path: str, candidate: str | None) -> list[s
     return None if text is None else _cite_numbered(f"{candidate or 'base'}:{path}", split_lines(text))
 
 
-def search_lines(workspace: Workspace, text: str, where: str, candidate: str | None) -> list[str]:
-    """Every line that holds a text, in the coordinate form of where it stands."""
+def search_lines(workspace: Workspace, pattern: Pattern, where: str, candidate: str | None) -> list[str]:
+    """Every line that holds a pattern, in the coordinate form of where it stands."""
     hits: list[str] = []
-    for place in _searchable(workspace, text, where, candidate):
-        if text in place.text:
+    for place in _searchable(workspace, pattern, where, candidate):
+        if pattern.is_in_line(place.text):
             hits.append(cite(*place))
             if len(hits) == MAX_SEARCH_HITS:
                 hits.append(f"stopped at {MAX_SEARCH_HITS} lines: search for something rarer")
@@ -105,14 +106,14 @@ def search_lines(workspace: Workspace, text: str, where: str, candidate: str | N
     return hits
 
 
-def _searchable(workspace: Workspace, text: str, where: str, candidate: str | None) -> Iterator[Place]:
+def _searchable(workspace: Workspace, pattern: Pattern, where: str, candidate: str | None) -> Iterator[Place]:
     if where in ("repo", "all") and workspace.repository:
         for path in workspace.repository.list_files():
             try:
                 content = workspace.read_file(path, candidate)
             except PatchConflict:
                 continue
-            if content is not None and text in content:
+            if content is not None and pattern.may_be_in(content):
                 yield from _numbered(f"{candidate or 'base'}:{path}", split_lines(content))
     for attempt in [workspace.attempts[candidate]] if candidate else workspace.attempts.values():
         if where in ("patches", "all"):

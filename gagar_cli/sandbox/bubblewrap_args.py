@@ -1,7 +1,7 @@
 """The argument list of one bubblewrap run, and the small files that it hands in.
 
 Everything is built from nothing: an empty root with the machine's `/usr` read-only, private `/tmp`, `/dev`, `/proc`,
-and the checkout. A Python or git under another prefix than `/usr` is not visible inside.
+and the checkout. A Python under another prefix than `/usr` is visible only as a virtual environment that is handed in.
 """
 
 import os
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Self
 
 from gagar_cli.sandbox.base import Checkout, SandboxLimits, sandbox_user
+from gagar_cli.sandbox.environment import Environment
 from gagar_cli.sandbox.launcher import BASE, CHECKOUT, HOME, MAX_FILE_BYTES, SHARED_MEMORY_BYTES
 from gagar_cli.sandbox.seccomp import compile_filter
 
@@ -23,7 +24,12 @@ _ETC = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/altern
 
 
 def sandbox_arguments(
-    checkout: Checkout, limits: SandboxLimits, *, use_overlay: bool, files: "HandedIn"
+    checkout: Checkout,
+    limits: SandboxLimits,
+    *,
+    use_overlay: bool,
+    files: "HandedIn",
+    environment: Environment | None = None,
 ) -> list[str]:
     """What goes to `bwrap --args`; the files that it names are opened in `files`."""
     assert checkout.tree is not None  # noqa: S101 - the backend refuses checkouts without a tree
@@ -31,24 +37,17 @@ def sandbox_arguments(
     arguments = [
         *("--unshare-all", "--unshare-user", "--disable-userns", "--cap-drop", "ALL"),
         *("--die-with-parent", "--new-session", "--hostname", "sandbox"),
-        *(
-            "--clearenv",
-            "--setenv",
-            "PATH",
-            SEARCH_PATH,
-            "--setenv",
-            "HOME",
-            HOME,
-            "--setenv",
-            "LANG",
-            "C.UTF-8",
-        ),
+        "--clearenv",
+        *("--setenv", "HOME", HOME, "--setenv", "LANG", "C.UTF-8"),
+        *_search_path(environment),
         *("--ro-bind", "/usr", "/usr", *_system_directories()),
         *_etc_arguments(files),
         *("--proc", "/proc", "--dev", "/dev"),
         *("--size", str(limits.scratch_bytes // 4), "--tmpfs", HOME),
         *("--size", str(SHARED_MEMORY_BYTES), "--tmpfs", "/dev/shm"),  # noqa: S108 - inside the sandbox
     ]
+    for place in environment.places if environment else ():
+        arguments += ["--ro-bind", str(place), str(place)]
     if use_overlay:
         arguments += ["--overlay-src", tree, "--tmp-overlay", CHECKOUT]
     else:
@@ -100,6 +99,13 @@ class HandedIn:
     def add_arguments(self, arguments: Sequence[str]) -> int:
         """A descriptor for `--args`: not on the command line, which the sandbox can read."""
         return self.add(b"".join(os.fsencode(argument) + b"\0" for argument in arguments))
+
+
+def _search_path(environment: Environment | None) -> list[str]:
+    if environment is None:
+        return ["--setenv", "PATH", SEARCH_PATH]
+    root = str(environment.root)
+    return ["--setenv", "PATH", f"{environment.bin}:{SEARCH_PATH}", "--setenv", "VIRTUAL_ENV", root]
 
 
 def _system_directories() -> Iterator[str]:

@@ -3,7 +3,8 @@
 Holds: files, network, other processes, capabilities, memory, processors, processes, scratch space, output, time
 (`docker_options.py` has the arguments). The engine cannot end a command, only a container, and what a command leaves
 behind (a process, a file, a System V segment) must not meet the next one: so the container goes with the command. It
-shares the kernel with the host: a kernel or runc bug ends it. Images are never pulled.
+shares the kernel with the host: a kernel or runc bug ends it, unless another runtime stands between (`--runtime`).
+Images are pulled only where that was asked for.
 
 A container lives as long as its owner holds its stdin. What was made and never started when an owner died, and copies
 of repositories out of images, are removed by `reap_orphans` of a later run.
@@ -27,17 +28,20 @@ from gagar_cli.sandbox.docker_engine import (
     held_connection,
     is_running,
     mapped_errors,
+    pull_image,
     read_exit_code,
     reap_orphans,
     remove_container,
     try_socket,
     was_out_of_memory,
 )
+from gagar_cli.sandbox.docker_features import EngineFeatures
 from gagar_cli.sandbox.docker_images import ImageTree, ImageTrees
 from gagar_cli.sandbox.docker_options import container_config, launch_with_patch, place_checkout
 from gagar_cli.sandbox.docker_stream import End, ExecStream
 from gagar_cli.sandbox.launcher import BASE, describe_failure, encode_patch, read_launch
 from gagar_cli.sandbox.owner import current_owner
+from gagar_cli.sandbox.versions import EngineFacts, needs_own_filter, read_engine_facts
 
 ENGINE_SECONDS = 60
 """For one answer of the engine."""
@@ -45,15 +49,18 @@ _MAX_COMMANDS = 64
 """That run side by side; each holds a thread and a connection."""
 
 
-async def open_backend(image: str | None) -> "DockerBackend":
+async def open_backend(
+    image: str | None, *, runtime: str | None = None, pull: bool = False
+) -> "DockerBackend":
     """The engine that the environment names, or the local one, after orphans of earlier runs are removed.
 
-    `image` is for checkouts that name none.
+    `image` is for checkouts that name none. `runtime` is one of the engine's, None its default. With `pull`, images
+    that are not on this machine are fetched.
 
     Raises:
-        SandboxError: no engine answers, or `image` is not on this machine.
+        SandboxError: no engine answers, it has no such runtime, or `image` cannot be had.
     """
-    return await asyncio.to_thread(_open_backend, image)
+    return await asyncio.to_thread(_open_backend, image, runtime, pull)
 
 
 class DockerBackend:
@@ -61,14 +68,48 @@ class DockerBackend:
 
     name = "docker"
 
-    def __init__(self, client: Any, image: str | None, *, version: str, runtime: str) -> None:
-        self.description = f"docker {version}, {runtime}"
+    def __init__(
+        self, client: Any, image: str | None, facts: EngineFacts, *, runtime: str | None, pull: bool
+    ) -> None:
+        self.description = f"{facts.engine}, {runtime or facts.default_runtime}"
         self.client = client
-        self.version = version
+        self.facts = facts
+        self.features = EngineFeatures(needs_own_filter(facts), runtime, states_all_limits=facts.is_podman)
+        self.warnings: list[str] = []
+        """What this engine cannot do, as it was found out."""
         self.trees = ImageTrees(client)
         # Threads of our own: those that wait for output would use up the few that all of asyncio shares.
         self.threads = ThreadPoolExecutor(_MAX_COMMANDS, thread_name_prefix="gagar-docker")
         self._image = image
+        self._pull = pull
+        self._lock = threading.Lock()
+
+    def find_image(self, name: str) -> Image:
+        """The image of that name, fetched first where that was asked for and is needed.
+
+        Raises:
+            SandboxError: it cannot be had.
+        """
+        try:
+            return find_image(self.client, name)
+        except SandboxError:
+            if not self._pull:
+                raise
+        # One at a time: many candidates may want the same one.
+        with self._lock:
+            return pull_image(self.client, name)
+
+    def leave_out(self, features: EngineFeatures, complaint: str) -> bool:
+        """Make do without what the engine complains about; whether it may be tried again."""
+        with self._lock:
+            if self.features != features:
+                return True
+            less = features.without_refused(complaint)
+            if less is None:
+                return False
+            self.features, warning = less
+            self.warnings += [warning] if warning else []
+            return True
 
     async def open(self, checkout: Checkout, patch: str, limits: SandboxLimits) -> "DockerSandbox":
         """A sandbox over `checkout.tree`, or over the repository in the image.
@@ -84,7 +125,7 @@ class DockerBackend:
                 "there is neither a repository nor its place in the image", "supply it with `--repos`"
             )
         place_checkout(checkout.workdir)
-        image = await asyncio.to_thread(find_image, self.client, name)
+        image = await asyncio.to_thread(self.find_image, name)
         if checkout.tree is None:
             await asyncio.to_thread(check_directory, self.client, image, str(checkout.workdir))
         return DockerSandbox(self, image, checkout, encode_patch(patch), limits)
@@ -175,6 +216,18 @@ class DockerSandbox:
     @contextlib.contextmanager
     def _container(self) -> Iterator[str]:
         """A container that waits for one command, and is removed behind it whatever happens."""
+        with contextlib.ExitStack() as stack:
+            while True:
+                features = self._backend.features
+                try:
+                    container = self._start_container(features, stack)
+                    break
+                except OSError as error:
+                    if not self._backend.leave_out(features, str(error)):
+                        raise
+            yield container
+
+    def _start_container(self, features: EngineFeatures, stack: contextlib.ExitStack) -> str:
         config = container_config(
             self._image.id,
             self._base(),
@@ -182,16 +235,17 @@ class DockerSandbox:
             checkout=self._place,
             volumes=self._image.volumes,
             labels=current_owner().labels(),
-            engine_version=self._backend.version,
+            features=features,
+            has_search_path=self._image.has_search_path,
         )
-        container: str = self._client.create_container_from_config(config)["Id"]
-        try:
+        with contextlib.ExitStack() as attempt:
+            container: str = self._client.create_container_from_config(config)["Id"]
+            attempt.callback(remove_container, self._client, container)
             stdin = self._client.attach_socket(container, params={"stdin": 1, "stream": 1})
-            with held_connection(stdin):
-                self._client.start(container)
-                yield container
-        finally:
-            remove_container(self._client, container)
+            attempt.enter_context(held_connection(stdin))
+            self._client.start(container)
+            stack.push(attempt.pop_all())
+        return container
 
     def _base(self) -> dict[str, Any]:
         """The mount of the base tree."""
@@ -221,7 +275,12 @@ class DockerSandbox:
             yield execution, connection
 
 
-def _open_backend(image: str | None) -> DockerBackend:
+def connect() -> tuple[Any, EngineFacts]:
+    """A client of the engine that the environment names, or of the local one, and what the engine says of itself.
+
+    Raises:
+        SandboxError: none answers.
+    """
     import docker.constants
     from docker.errors import DockerException
 
@@ -231,11 +290,26 @@ def _open_backend(image: str | None) -> DockerBackend:
             address = docker.utils.kwargs_from_env().get("base_url") or docker.constants.DEFAULT_UNIX_SOCKET
             try_socket(address)
             client = docker.from_env(timeout=ENGINE_SECONDS, max_pool_size=_MAX_COMMANDS).api
-            version = str(client.version()["Version"])
-            runtime = client.info().get("DefaultRuntime") or "its own runtime"
-            reap_orphans(client)
+            return client, read_engine_facts(client.version(), client.info())
     except DockerException as error:
         raise SandboxError(f"no docker engine answers: {error}", hint) from error
-    if image is not None:
-        find_image(client, image)
-    return DockerBackend(client, image, version=version, runtime=runtime)
+
+
+def _open_backend(image: str | None, runtime: str | None, pull: bool) -> DockerBackend:
+    client, facts = connect()
+    backend = DockerBackend(client, image, facts, runtime=runtime, pull=pull)
+    try:
+        if runtime is not None and runtime not in facts.runtimes:
+            names = ", ".join(facts.runtimes) or "none that it names"
+            raise SandboxError(
+                f"{facts.engine} has no runtime {runtime!r}, only {names}",
+                "add it to the engine's configuration, or leave `--runtime` out",
+            )
+        with mapped_errors("the docker engine failed"):
+            reap_orphans(client)
+        if image is not None:
+            backend.find_image(image)
+    except SandboxError:
+        backend.close()
+        raise
+    return backend

@@ -30,6 +30,8 @@ class Image(NamedTuple):
     id: str
     volumes: tuple[str, ...]
     """Places that it declares as volumes."""
+    has_search_path: bool = True
+    """It says where its programs are."""
 
 
 @contextlib.contextmanager
@@ -78,9 +80,29 @@ def find_image(client: Any, name: str) -> Image:
             if not _is_gone(error):
                 raise
             message = f"image {shown} is not on this machine"
-            raise SandboxError(message, f"fetch it first: `docker pull {shlex.quote(shown)}`") from error
-    volumes = (found.get("Config") or {}).get("Volumes") or {}
-    return Image(found["Id"], tuple(volumes))
+            hint = f"fetch it first: `docker pull {shlex.quote(shown)}`, or let `--pull` do it"
+            raise SandboxError(message, hint) from error
+    config = found.get("Config") or {}
+    has_search_path = any(entry.startswith("PATH=") for entry in config.get("Env") or ())
+    return Image(found["Id"], tuple(config.get("Volumes") or {}), has_search_path)
+
+
+def pull_image(client: Any, name: str) -> Image:
+    """Fetch an image by its name, tag or digest, as the engine is set up to; what is there already is not fetched.
+
+    Raises:
+        SandboxError: the registry does not have it, or cannot be reached.
+    """
+    try:
+        return find_image(client, name)
+    except SandboxError:
+        shown = shorten(escape_untrusted(name, keep_newlines=False), 200)
+    with mapped_errors(f"image {shown} cannot be pulled"):
+        # As a stream: the time limit is then for each word of the engine, not for the whole.
+        for event in client.pull(name, stream=True, decode=True):
+            if "error" in event:
+                raise OSError(event["error"])
+    return find_image(client, name)
 
 
 def check_directory(client: Any, image: Image, path: str) -> None:
@@ -152,24 +174,24 @@ def remove_container(client: Any, container: str) -> None:
             client.wait(container, timeout=_REMOVAL_SECONDS, condition="removed")
 
 
-def reap_orphans(client: Any) -> int:
-    """Remove the containers and volumes of owners that are gone; how many there were.
+def reap_orphans(client: Any) -> list[str]:
+    """Remove the containers and volumes of owners that are gone; what they were.
 
     What cannot be removed stays for the next time: another run may be reaping too.
     """
     filters = {"label": f"{LABEL_PREFIX}pid"}
-    n_removed = 0
+    removed = []
     for container in client.containers(all=True, filters=filters):
         if is_orphaned(container["Labels"]):
             with contextlib.suppress(OSError):
                 remove_container(client, container["Id"])
-                n_removed += 1
+                removed.append(f"container {container['Id'][:12]}")
     for volume in client.volumes(filters=filters)["Volumes"] or []:
         if is_orphaned(volume["Labels"]):
             with contextlib.suppress(OSError):
                 client.remove_volume(volume["Name"])
-                n_removed += 1
-    return n_removed
+                removed.append(f"volume {volume['Name']}")
+    return removed
 
 
 def _is_gone(error: OSError) -> bool:

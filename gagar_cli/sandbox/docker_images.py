@@ -107,5 +107,7 @@ class ImageTrees:
         self._client.remove_container(container, force=True)
         if status != 0:
             self._client.remove_volume(volume)
-            raise SandboxError(f"the history in {tree.workdir} of the image could not be removed (exit {status})")
+            raise SandboxError(
+                f"the history in {tree.workdir} of the image could not be removed (exit {status})"
+            )
         return volume

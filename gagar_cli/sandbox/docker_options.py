@@ -12,6 +12,7 @@ from typing import Any
 from gagar_cli.core.text import escape_untrusted, shorten
 from gagar_cli.errors import SandboxError
 from gagar_cli.sandbox.base import NOBODY, SandboxLimits
+from gagar_cli.sandbox.docker_features import EngineFeatures
 from gagar_cli.sandbox.launcher import (
     BASE,
     CHECKOUT,
@@ -24,9 +25,9 @@ from gagar_cli.sandbox.launcher import (
 from gagar_cli.sandbox.seccomp import engine_profile
 
 MAX_OPEN_FILES = 1024
-
-_FIRST_ENGINE_WITH_GOOD_DEFAULT = 25
-"""From there on the engine's own seccomp profile refuses io_uring and AF_VSOCK."""
+_SEARCH_PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_ANY_PROCESSES = 32_768
+"""Of one user on the whole machine: no real limit, since that is `PidsLimit`."""
 
 # By its length, so that no half of the connection needs to be closed, which TLS cannot; the launcher reads to the end.
 _TAKE_PATCH = """
@@ -68,7 +69,8 @@ def container_config(
     checkout: str,
     volumes: Sequence[str],
     labels: Mapping[str, str],
-    engine_version: str,
+    features: EngineFeatures,
+    has_search_path: bool = True,
 ) -> dict[str, Any]:
     """The body of `POST /containers/create`.
 
@@ -86,48 +88,54 @@ def container_config(
         "User": f"{NOBODY}:{NOBODY}",
         "WorkingDir": "/",
         "Hostname": "sandbox",
-        "Env": [f"HOME={HOME}", "LANG=C.UTF-8"],
+        # Docker fills in a search path where an image has none, podman does not.
+        "Env": [f"HOME={HOME}", "LANG=C.UTF-8", *([] if has_search_path else [_SEARCH_PATH])],
         "Labels": dict(labels),
         "AttachStdin": True,
         "OpenStdin": True,
         "StdinOnce": True,
-        "HostConfig": _host_config(limits, base, [HOME, *volumes], checkout, engine_version),
+        # For engines that stop a container before they remove it: nothing listens to that.
+        "StopTimeout": 1,
+        "HostConfig": _host_config(limits, base, [HOME, *volumes], checkout, features),
     }
 
 
 def _host_config(
-    limits: SandboxLimits, base: Mapping[str, Any], small: Sequence[str], checkout: str, engine_version: str
+    limits: SandboxLimits,
+    base: Mapping[str, Any],
+    small: Sequence[str],
+    checkout: str,
+    features: EngineFeatures,
 ) -> dict[str, Any]:
     ulimits = {"nofile": MAX_OPEN_FILES, "core": 0, "fsize": MAX_FILE_BYTES}
-    return {
+    ulimits |= {"nproc": _ANY_PROCESSES} if features.states_all_limits else {}
+    config = {
         "NetworkMode": "none",
         "CapDrop": ["ALL"],
-        "SecurityOpt": ["no-new-privileges", *_seccomp_options(engine_version)],
+        "SecurityOpt": [
+            "no-new-privileges",
+            *([f"seccomp={engine_profile()}"] if features.own_filter else []),
+        ],
         "ReadonlyRootfs": True,
         "Mounts": [dict(base)],
-        "Tmpfs": {place: _tmpfs(limits.scratch_bytes // 4) for place in small}
-        | {checkout: _tmpfs(limits.scratch_bytes)},
+        "Tmpfs": {place: _tmpfs(limits.scratch_bytes // 4, features) for place in small}
+        | {checkout: _tmpfs(limits.scratch_bytes, features)},
         "PidsLimit": limits.n_processes,
         "Memory": limits.memory_bytes,
         "MemorySwap": limits.memory_bytes,
         "NanoCpus": int(limits.cpus * 1e9),
         "ShmSize": SHARED_MEMORY_BYTES,
         "IpcMode": "private",
-        "Init": True,
+        "Init": features.has_init,
         "Ulimits": [{"Name": name, "Soft": value, "Hard": value} for name, value in ulimits.items()],
         "LogConfig": {"Type": "none"},
         "AutoRemove": True,
     }
+    return config if features.runtime is None else {**config, "Runtime": features.runtime}
 
 
-def _tmpfs(n_bytes: int) -> str:
+def _tmpfs(n_bytes: int, features: EngineFeatures) -> str:
     """Executable, since builds run what they make; with an owner, since old engines keep an image directory's mode."""
-    owner = f"uid={NOBODY},gid={NOBODY},mode=0700"
-    return f"rw,nosuid,nodev,exec,size={n_bytes},nr_inodes={MAX_INODES},{owner}"
-
-
-def _seccomp_options(engine_version: str) -> list[str]:
-    major = engine_version.partition(".")[0]
-    if major.isdecimal() and int(major) >= _FIRST_ENGINE_WITH_GOOD_DEFAULT:
-        return []
-    return [f"seccomp={engine_profile()}"]
+    files = f",nr_inodes={MAX_INODES}" if features.has_inode_limit else ""
+    owner = f"uid={NOBODY},gid={NOBODY}" if features.has_owner_by_number else "U"
+    return f"rw,nosuid,nodev,exec,size={n_bytes}{files},{owner},mode=0700"

@@ -48,11 +48,16 @@ def lay_out(source: Path, target: Path) -> LaidOut:
         InputError: a broken archive, a member that leaves the repository, or more than the caps allow.
     """
     layout = _Layout(source.name, target)
-    if source.is_dir():
-        _copy_directory(source, layout)
-        return layout.finish("")
-    _unpack(source, layout)
-    return layout.finish(layout.wrapper())
+    try:
+        if source.is_dir():
+            _copy_directory(source, layout)
+            return layout.finish("")
+        _unpack(source, layout)
+        return layout.finish(layout.wrapper())
+    except BaseException:
+        # Half a repository must not look like one.
+        shutil.rmtree(target, ignore_errors=True)
+        raise
 
 
 def is_inward_link(name: str, target: str) -> bool:

@@ -46,6 +46,29 @@ def is_orphaned(labels: dict[str, str]) -> bool:
     return owner.pid_namespace == _pid_namespace() and _start_time(owner.pid) != owner.start
 
 
+def owned_name(owner: Owner, suffix: str) -> str:
+    """A name for a directory that tells its owner; `suffix` tells it from the owner's others."""
+    return f"gagar-{owner.boot_id[:8]}-{_digits(owner.pid_namespace)}-{owner.pid}-{owner.start}-{suffix}"
+
+
+def is_orphaned_name(name: str) -> bool:
+    """Whether a name that `owned_name` made tells of an owner that is surely gone.
+
+    One of another boot may be of another machine that shares the directory: not orphaned.
+    """
+    prefix, _, _ = name.rpartition("-")
+    words = prefix.split("-")
+    if len(words) != 5 or words[0] != "gagar":
+        return False
+    _, boot_id, namespace, pid, start = words
+    is_from_here = (boot_id, namespace) == (_boot_id()[:8], _digits(_pid_namespace()))
+    return is_from_here and _start_time(pid) != start
+
+
+def _digits(text: str) -> str:
+    return "".join(char for char in text if char.isdecimal())
+
+
 def _boot_id() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 

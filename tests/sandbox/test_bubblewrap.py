@@ -21,7 +21,7 @@ def run(backend, checkout, *command, patch=""):
 
 
 def test_a_tree_is_copied_where_no_overlay_can_be_had(bubblewrap, tree):
-    copying = BubblewrapBackend(bubblewrap._program, has_overlay=False)
+    copying = BubblewrapBackend(bubblewrap.program, has_overlay=False)
     patch = "--- a/docs/notes.txt\n+++ b/docs/notes.txt\n@@ -1 +1 @@\n-notes\n+more\n"
     result = run(copying, Checkout(tree), "sh", "-c", "cat docs/notes.txt; echo x >docs/new", patch=patch)
     assert (result.exit_code, result.stdout) == (0, "more\n")

@@ -70,7 +70,7 @@ def test_a_hostile_image_name_is_an_error(docker_backend, name):
 def test_the_description_names_engine_and_runtime(docker_backend):
     assert docker_backend.name == "docker"
     assert docker_backend.description.startswith("docker ")
-    assert docker_backend.version in docker_backend.description
+    assert docker_backend.facts.engine in docker_backend.description
 
 
 def test_a_repository_in_the_image_is_patched_in_its_own_place(docker_backend):
@@ -183,3 +183,24 @@ def test_the_namespace_and_tracing_calls_are_closed(docker_backend, tree):
         "print([name for name, call in calls.items() if libc.syscall(*call) >= 0])"
     )
     assert run(docker_backend, Checkout(tree=tree), f'python3 -I -c "{script}"').stdout == "[]\n"
+
+
+@pytest.fixture
+def image_with_history(docker_backend):
+    """An image whose repository has a history, with the answer in it."""
+    client = docker_backend.client
+    script = "mkdir -p /repo/vendored && cd /repo && echo x > a.py && git init -q && git add . && git -c user.name=a -c user.email=a@b commit -qm GOLD_FIX && cp -r .git vendored/.git"
+    container = client.create_container(IMAGE, ["sh", "-c", script], network_disabled=True)["Id"]
+    client.start(container)
+    assert client.wait(container)["StatusCode"] == 0
+    client.commit(container, "gagar-test-history", "1")
+    client.remove_container(container, force=True)
+    yield "gagar-test-history:1"
+    client.remove_image("gagar-test-history:1", force=True)
+
+
+def test_the_history_of_an_images_repository_is_out_of_reach(docker_backend, image_with_history):
+    script = "ls -A . vendored; find / -name .git 2>/dev/null; grep -rl GOLD_FIX /base /repo 2>/dev/null; git --git-dir=/base/.git log; true"
+    result = run(docker_backend, Checkout(image=image_with_history, workdir="/repo"), script)
+    assert result.stdout.split() == [".:", "a.py", "vendored", "vendored:"]
+    assert "GOLD_FIX" not in result.stdout + result.stderr

@@ -4,6 +4,7 @@ import pytest
 
 from gagar_cli.errors import SandboxError
 from gagar_cli.sandbox.base import SandboxLimits
+from gagar_cli.sandbox.docker_features import EngineFeatures
 from gagar_cli.sandbox.docker_options import container_config, place_checkout
 
 MOUNT = {"Type": "bind", "Source": "/somewhere", "Target": "/base", "ReadOnly": True}
@@ -14,7 +15,7 @@ def config(**changes):
         "checkout": "/checkout",
         "volumes": (),
         "labels": {"gagar.pid": "1"},
-        "engine_version": "20.10.24",
+        "features": EngineFeatures(),
     }
     return container_config("sha256:1", MOUNT, SandboxLimits(), **(options | changes))
 
@@ -40,7 +41,7 @@ def test_nobody_runs_it_and_it_ends_with_its_owner():
 def test_memory_has_no_swap_and_limits_are_the_callers():
     limits = SandboxLimits(memory_bytes=7_000_000, cpus=1.5, n_processes=9, scratch_bytes=4000)
     host = container_config(
-        "i", MOUNT, limits, checkout="/c", volumes=(), labels={}, engine_version="27.0.1"
+        "i", MOUNT, limits, checkout="/c", volumes=(), labels={}, features=EngineFeatures()
     )["HostConfig"]
     assert (host["Memory"], host["MemorySwap"]) == (7_000_000, 7_000_000)
     assert (host["NanoCpus"], host["PidsLimit"]) == (1_500_000_000, 9)
@@ -56,15 +57,24 @@ def test_the_environment_holds_nothing_of_this_machine():
     assert config()["Env"] == ["HOME=/tmp", "LANG=C.UTF-8"]
 
 
-@pytest.mark.parametrize(
-    ("version", "has_own_profile"),
-    [("20.10.24+dfsg1", True), ("24.0.9", True), ("25.0.0", False), ("28.2.2", False), ("unknown", True)],
-)
-def test_old_engines_get_a_profile_of_ours(version, has_own_profile):
-    security = config(engine_version=version)["HostConfig"]["SecurityOpt"]
+@pytest.mark.parametrize("own_filter", [True, False])
+def test_old_engines_get_a_filter_of_ours(own_filter):
+    security = config(features=EngineFeatures(own_filter))["HostConfig"]["SecurityOpt"]
     profiles = [json.loads(one.removeprefix("seccomp=")) for one in security if one.startswith("seccomp=")]
-    assert len(profiles) == has_own_profile
+    assert len(profiles) == own_filter
     assert all(one["defaultAction"] == "SCMP_ACT_ERRNO" for one in profiles)
+
+
+def test_a_runtime_is_asked_for_where_one_was_named():
+    assert "Runtime" not in config()["HostConfig"]
+    assert config(features=EngineFeatures(runtime="runsc"))["HostConfig"]["Runtime"] == "runsc"
+
+
+def test_only_comforts_are_left_out():
+    bare = EngineFeatures(has_init=False, has_owner_by_number=False, has_inode_limit=False)
+    full, less = config()["HostConfig"], config(features=bare)["HostConfig"]
+    assert {name for name in full if full[name] != less[name]} == {"Init", "Tmpfs"}
+    assert less["Tmpfs"]["/checkout"] == "rw,nosuid,nodev,exec,size=1073741824,U,mode=0700"
 
 
 def test_a_checkout_stands_where_the_image_expects_it():

@@ -48,10 +48,11 @@ def test_a_process_that_is_gone_disturbs_nothing():
     assert not watch(child.pid, 32 << 20, 0.2)[1]
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_nothing_runs_unwatched_after_an_accident():
+def test_nothing_runs_unwatched_after_an_accident(monkeypatch):
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)  # the accident is meant
     ended = threading.Event()
     watchdog = Watchdog(os.getpid(), None, ended.set)
     watchdog.start()
     assert ended.wait(5)
+    watchdog.join(5)
     assert not watchdog.has_ended

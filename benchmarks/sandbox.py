@@ -1,0 +1,179 @@
+"""Sandboxes against the bare commands: what gagar adds to `docker run` and to `bwrap`, in one run, in turn.
+
+Every pair does the same work with the same limits: gagar by its backends, the bare side by the SDK's own calls and by a
+`bwrap` command line. The goal is a ratio of at most 1.25. Also: 16 containers at once, and a checkout of 50 MB.
+"""
+
+import argparse
+import asyncio
+import os
+import shutil
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from gagar_cli.errors import SandboxError
+from gagar_cli.sandbox import bubblewrap, docker
+from gagar_cli.sandbox.base import Checkout, Sandbox, SandboxBackend, SandboxLimits, sandbox_user
+from gagar_cli.sandbox.bubblewrap_args import HandedIn, sandbox_arguments
+from gagar_cli.sandbox.docker_engine import held_connection
+from gagar_cli.sandbox.docker_options import container_config
+
+GOAL = 1.25
+N_FILES, FILE_BYTES = 4_480, 11_200
+N_SIDE_BY_SIDE = 16
+LIMITS = SandboxLimits(memory_bytes=512 * 1024**2)
+Work = Callable[[], Awaitable[None]]
+
+
+async def gagar(backend: SandboxBackend, tree: Path, script: str) -> None:
+    sandbox: Sandbox = await backend.open(Checkout(tree), "", LIMITS)
+    result = await sandbox.run(["sh", "-c", script], timeout_seconds=60)
+    await sandbox.close()
+    assert result.exit_code == 0, result
+
+
+def bare_docker(backend: docker.DockerBackend, image: str, tree: Path, script: str) -> None:
+    """The same container, made by hand: create, attach, start, exec, remove."""
+    client = backend.client
+    base = {"Type": "bind", "Source": str(tree), "Target": "/base", "ReadOnly": True}
+    config = container_config(
+        image, base, LIMITS, checkout="/checkout", volumes=(), labels={}, features=backend.features
+    )
+    copy = "cd /checkout && tar -C /base -cf - . | tar -xf - && "
+    container = client.create_container_from_config(config)["Id"]
+    with held_connection(client.attach_socket(container, params={"stdin": 1, "stream": 1})):
+        client.start(container)
+        execution = client.exec_create(container, ["sh", "-c", copy + script])["Id"]
+        client.exec_start(execution)
+        assert client.exec_inspect(execution)["ExitCode"] == 0
+        client.remove_container(container, force=True)
+
+
+async def bare_bubblewrap(backend: bubblewrap.BubblewrapBackend, tree: Path, script: str) -> None:
+    """The same namespaces and mounts, without limits, watchdog or control group."""
+    user = sandbox_user()
+    switch = {"user": user.uid, "group": user.gid, "extra_groups": []} if user.must_switch else {}
+    with HandedIn() as files:
+        options = sandbox_arguments(Checkout(tree), LIMITS, use_overlay=True, files=files)
+        process = await asyncio.create_subprocess_exec(
+            *["bwrap", *options, "--", "sh", "-c", f"cd /checkout && {script}"],
+            executable=f"/proc/self/fd/{backend.program}",
+            pass_fds=(backend.program, *files.descriptors),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd="/",
+            **switch,
+        )
+        _, errors = await process.communicate()
+    assert process.returncode == 0, errors
+
+
+async def compare(name: str, ours: Work, bare: Work, n_runs: int) -> None:
+    times: dict[str, list[float]] = {"ours": [], "bare": []}
+    for work in (ours, bare):
+        await work()
+    for _ in range(n_runs):
+        for side, work in (("ours", ours), ("bare", bare)):
+            started = time.perf_counter()
+            await work()
+            times[side].append(1000 * (time.perf_counter() - started))
+    ratios = sorted(one / other for one, other in zip(times["ours"], times["bare"], strict=True))
+    ratio = statistics.median(times["ours"]) / statistics.median(times["bare"])
+    spread = f"{ratios[0]:.2f} / {statistics.median(ratios):.2f} / {ratios[-1]:.2f}"
+    verdict = "" if ratio <= GOAL else f"  above {GOAL}"
+    medians = f"{statistics.median(times['ours']):10.1f} {statistics.median(times['bare']):10.1f}"
+    print(f"{name:42} {medians} {ratio:7.2f} {spread:>22}{verdict}", flush=True)
+
+
+def lay_out(root: Path, n_files: int) -> Path:
+    """A tree of many files that belongs to the sandboxes' user."""
+    tree = root / f"tree-{n_files}"
+    for number in range(n_files):
+        path = tree / f"d{number // 100}" / f"f{number}.txt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"%07d\n" % number * (FILE_BYTES // 8))
+    user = sandbox_user()
+    if user.must_switch:
+        for path in (tree, *tree.rglob("*")):
+            os.chown(path, user.uid, user.gid)
+    return tree
+
+
+async def measure_docker(image: str, small: Path, large: Path, n_runs: int) -> None:
+    try:
+        backend = await docker.open_backend(image)
+    except SandboxError as error:
+        print(f"docker: not measured: {error.message}")
+        return
+
+    async def by_hand(tree: Path, script: str) -> None:
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(backend.threads, bare_docker, backend, image, tree, script)
+
+    async def many(one: Work) -> None:
+        await asyncio.gather(*(one() for _ in range(N_SIDE_BY_SIDE)))
+
+    await compare("docker: whole cycle, true", lambda: gagar(backend, small, "true"), lambda: by_hand(small, "true"), n_runs)  # fmt: skip
+    await compare(
+        "docker: whole cycle, python",
+        lambda: gagar(backend, small, "python3 -I -c pass"),
+        lambda: by_hand(small, "python3 -I -c pass"),
+        n_runs,
+    )
+    await compare(
+        f"docker: {N_SIDE_BY_SIDE} containers at once",
+        lambda: many(lambda: gagar(backend, small, "true")),
+        lambda: many(lambda: by_hand(small, "true")),
+        max(2, n_runs // 5),
+    )
+    write = "echo x >>d0/f0.txt"
+    await compare("docker: 50 MB checkout, one write", lambda: gagar(backend, large, write), lambda: by_hand(large, write), n_runs)  # fmt: skip
+    backend.close()
+
+
+async def measure_bubblewrap(small: Path, large: Path, n_runs: int) -> None:
+    try:
+        backend = await bubblewrap.open_backend()
+    except SandboxError as error:
+        print(f"bubblewrap: not measured: {error.message}")
+        return
+    print(f"({backend.description})")
+    write = "echo x >>d0/f0.txt"
+    for name, tree, script in (
+        ("bubblewrap: true", small, "true"),
+        ("bubblewrap: python", small, "python3 -I -c pass"),
+        ("bubblewrap: one second of work", small, "sleep 1"),
+        ("bubblewrap: 50 MB checkout, one write", large, write),
+    ):
+        n = max(3, n_runs // 5) if "sleep" in script else n_runs
+        await compare(
+            name,
+            lambda tree=tree, script=script: gagar(backend, tree, script),
+            lambda tree=tree, script=script: bare_bubblewrap(backend, tree, script),
+            n,
+        )
+
+
+async def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--image", default="gagar-test:latest")
+    parser.add_argument("--runs", type=int, default=15)
+    chosen = parser.parse_args()
+    root = Path(tempfile.mkdtemp(prefix="gagar-bench-"))
+    try:
+        root.chmod(0o711)
+        small, large = lay_out(root, 3), lay_out(root, N_FILES)
+        print(f"{'':42} {'gagar ms':>10} {'bare ms':>10} {'ratio':>7} {'min / median / max':>22}")
+        await measure_bubblewrap(small, large, chosen.runs)
+        await measure_docker(chosen.image, small, large, chosen.runs)
+    finally:
+        shutil.rmtree(root)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,78 @@
+"""Leads in a patch: added lines by which a pass can be faked. They prove nothing: the grader looks at them.
+
+What shares the tests' process can fake them in ways that no second run tells apart: objects that equal everything,
+an early end of the process, hooks into the runner. Those are found in the patch itself, by what they look like, so
+a disguised one is not.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from gagar_cli.core.patch import Hunk, Patch, PatchFile
+from gagar_cli.core.verification import is_runner_file
+
+MAX_LEADS = 20
+"""Of one patch: the first ones say enough."""
+
+_LINES = {
+    "early-exit": re.compile(r"\bos\._exit\s*\(|\bos\.abort\s*\(|\bos\.kill\s*\(\s*os\.getpid\("),
+    "test-hook": re.compile(
+        r"\bdef pytest_\w+\s*\(|\bpytest\.hookimpl\b|^\s*(?:from|import)\s+_pytest\b|\bpytest_plugins\s*="
+    ),
+    "replaced-output": re.compile(r"^\s*sys\.(?:stdout|stderr|exit)\s*=[^=]"),
+}
+_RUNNER_SOURCE = re.compile(r"(?:^|/)_?pytest/")
+"""The test runner's own repository."""
+_EQUALITY = re.compile(r"^\s*def __(?:eq|ne|bool|contains)__\s*\(|\b__(?:eq|ne)__\s*=\s*lambda\b")
+_CONSTANT = re.compile(
+    r"(?:\breturn|\blambda[^:\n]{0,200}:|->\s*\w+\s*:)\s*\(?\s*(?:True|False|1|0|not False|not True)\b"
+)
+_DECIDES = re.compile(r"\breturn\b|\blambda\b|^\s*(?:if|for|while|try|with|match)\b")
+"""The first line of a body that answers, or that looks at what is asked."""
+_BODY_LINES = 6
+"""A docstring and a comment may stand between the header and its `return`."""
+
+
+class PatchLead(NamedTuple):
+    """An added line that is worth the grader's look."""
+
+    path: str
+    line: int
+    """In the patched file."""
+    kind: str
+    text: str
+
+
+def find_tampering(patch: Patch) -> tuple[PatchLead, ...]:
+    """Lines of a patch by which tests can be made to pass, in order; at most `MAX_LEADS`."""
+    leads = [lead for file in patch.files for lead in _file_leads(file)]
+    return tuple(leads[:MAX_LEADS])
+
+
+def _file_leads(file: PatchFile) -> Iterator[PatchLead]:
+    added = [line for hunk in file.hunks for line in hunk.lines if line.marker == "+"]
+    if is_runner_file(file):
+        first = added[0] if added else None
+        yield PatchLead(
+            file.path, (first and first.new_line) or 1, "test-runner", first.text if first else ""
+        )
+    kinds = _LINES.keys() - ({"test-hook"} if _RUNNER_SOURCE.search(file.path) else set())
+    for line in added:
+        for kind in sorted(kinds):
+            if _LINES[kind].search(line.text):
+                yield PatchLead(file.path, line.new_line or 1, kind, line.text)
+    for hunk in file.hunks:
+        yield from _constant_comparisons(file.path, hunk)
+
+
+def _constant_comparisons(path: str, hunk: Hunk) -> Iterator[PatchLead]:
+    """Comparisons that say the same whatever they are asked, where the patch adds the header or the answer."""
+    present = [line for line in hunk.lines if line.marker != "-"]
+    for place, header in enumerate(present):
+        if not _EQUALITY.search(header.text):
+            continue
+        body = present[place : place + 1 + _BODY_LINES]
+        end = next((line for line in body if _DECIDES.search(line.text)), header)
+        if _CONSTANT.search(end.text) and "+" in (header.marker, end.marker):
+            yield PatchLead(path, header.new_line or 1, "constant-comparison", header.text)

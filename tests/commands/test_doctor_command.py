@@ -1,0 +1,53 @@
+import json
+import subprocess
+import sys
+
+import pytest
+
+IMAGE = "gagar-test:latest"
+
+
+def doctor(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "gagar_cli", "doctor", *arguments]
+    environment = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", **variables}
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
+
+
+def test_versions_and_choices_are_told():
+    done = doctor("--json", DOCKER_HOST="unix:///nonexistent.sock")
+    assert (done.returncode, done.stderr) == (0, "")
+    found = json.loads(done.stdout)
+    assert {"gagar", "python", "kernel", "git"} <= set(found["versions"])
+    docker, bubblewrap = found["backends"]
+    assert (docker["name"], docker["state"]) == ("docker", "not available")
+    assert "no docker engine answers" in docker["detail"]
+    with_repos, with_images = found["auto"]
+    assert with_repos["sandbox"] == ("bubblewrap" if bubblewrap["state"] == "works" else "inspect-only")
+    assert with_images["sandbox"] == "inspect-only"
+
+
+def test_the_tables_name_every_backend():
+    done = doctor(DOCKER_HOST="unix:///nonexistent.sock")
+    assert done.returncode == 0
+    for words in ("Versions", "docker", "bubblewrap", "Not held in full", "--sandbox auto takes"):
+        assert words in done.stdout
+
+
+@pytest.mark.docker
+def test_an_engine_is_tried_with_the_image_that_is_named():
+    found = json.loads(doctor("--json", "--sandbox-image", IMAGE).stdout)
+    docker = found["backends"][0]
+    if docker["state"] == "not available":
+        pytest.skip(docker["detail"])
+    assert docker["state"] == "works"
+    assert docker["latency_ms"] > 0
+    assert docker["n_held"] == found["n_attacks"]
+    assert found["auto"][0]["sandbox"] == "docker"
+
+
+@pytest.mark.docker
+def test_without_an_image_an_engine_only_answers():
+    docker = json.loads(doctor("--json").stdout)["backends"][0]
+    if docker["state"] == "not available":
+        pytest.skip(docker["detail"])
+    assert (docker["state"], docker["latency_ms"]) == ("answers", None)

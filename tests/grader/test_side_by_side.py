@@ -1,0 +1,92 @@
+"""Tool calls of one reply: what runs at the same time, and what is kept in order."""
+
+import asyncio
+
+import pytest
+
+from gagar_cli.errors import SandboxError
+from gagar_cli.grader.checks import CheckRunner
+from gagar_cli.grader.client import EndpointClient, EndpointSettings
+from gagar_cli.grader.loop import Conversation, GroupLimits
+from gagar_cli.grader.tools import Toolbox
+from gagar_cli.grader.workspace import Workspace
+from gagar_cli.sandbox.base import ExecResult
+from gagar_cli.sandbox.limited import LimitedSandbox
+
+
+class SlowSandbox:
+    """Takes a while for each command, and keeps count of how many run at the same time."""
+
+    def __init__(self, log: list[str]) -> None:
+        self.log = log
+
+    async def run(self, command, *, timeout_seconds: float) -> ExecResult:
+        if command[-1] == "break":
+            raise SandboxError("the engine went away")
+        self.log.append(f"+{command[-1]}")
+        await asyncio.sleep(0.05 if command[-1].startswith("slow") else 0.01)
+        self.log.append(f"-{command[-1]}")
+        return ExecResult(0, command[-1], "", 0.0)
+
+    async def close(self) -> None:
+        pass
+
+
+def check(candidate: str, command: str) -> tuple[str, dict]:
+    return ("run_check", {"candidate": candidate, "command": command})
+
+
+@pytest.fixture
+def answers(group, serve, chat):
+    """Runs one reply's calls; their answers in order, and what ran when."""
+
+    def ask(*calls, n_turns: int | None = None) -> tuple[list[str], list[str]]:
+        endpoint = serve(chat(*calls))
+        log: list[str] = []
+        turns = asyncio.Semaphore(n_turns or 100)
+
+        async def open_sandbox(patch: str) -> LimitedSandbox:
+            return LimitedSandbox(SlowSandbox(log), turns)
+
+        async def converse() -> list[str]:
+            client = EndpointClient(EndpointSettings("m", endpoint.base_url, max_attempts=1, call_seconds=5))
+            workspace = Workspace(group, seed=0, repository=None)
+            toolbox = Toolbox(workspace, CheckRunner(workspace, "x", open_sandbox, max_seconds=9))
+            conversation = Conversation(workspace, toolbox, client, GroupLimits(max_turns=1))
+            try:
+                with pytest.raises(Exception, match=r"no ranking within 1 turns|went away"):
+                    await conversation.run()
+            finally:
+                await client.close()
+            return [one["content"] for one in conversation.messages if one["role"] == "tool"]
+
+        return asyncio.run(converse()), log
+
+    return ask
+
+
+def test_commands_of_different_candidates_run_at_the_same_time_and_are_answered_in_order(answers):
+    told, log = answers(check("c01", "slow"), check("c02", "quick"))
+    assert log == ["+slow", "+quick", "-quick", "-slow"]
+    assert [answer.split(" ")[0] for answer in told] == ["c01:exec:1", "c02:exec:1"]
+
+
+def test_commands_of_one_candidate_run_one_after_the_other_as_they_were_asked(answers):
+    told, log = answers(check("c01", "slow"), check("c01", "quick"), check("c01", "third"))
+    assert log == ["+slow", "-slow", "+quick", "-quick", "+third", "-third"]
+    assert [answer.split(" ")[0] for answer in told] == ["c01:exec:1", "c01:exec:2", "c01:exec:3"]
+
+
+def test_no_more_commands_run_than_there_are_turns(answers):
+    _, log = answers(check("c01", "a"), check("c02", "b"), n_turns=1)
+    assert log == ["+a", "-a", "+b", "-b"]
+
+
+def test_a_submission_waits_for_the_calls_before_it(answers):
+    told, log = answers(check("c01", "slow"), ("submit_ranking", {"candidates": []}), check("c02", "late"))
+    assert log == ["+slow", "-slow", "+late", "-late"]
+    assert told[1].startswith("error: not accepted")
+
+
+def test_a_broken_sandbox_ends_the_grading_with_its_own_words(answers):
+    answers(check("c01", "break"), check("c02", "slow"))
