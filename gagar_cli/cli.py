@@ -24,7 +24,19 @@ COMMANDS = {
         "gagar_cli.commands.redistribute",
         "Move advantage from worse passing attempts to better ones.",
     ),
+    "tiers": (
+        "gagar_cli.commands.tiers",
+        "Show the built-in tier tables, or what one table does to example groups.",
+    ),
     "demo": ("gagar_cli.commands.demo", "Grade and redistribute a small dump that comes with the program."),
+    "doctor": (
+        "gagar_cli.commands.doctor",
+        "Say what this machine can hold hostile code with, and how well.",
+    ),
+    "clean": (
+        "gagar_cli.commands.clean",
+        "Remove containers, volumes and directories that killed runs left behind.",
+    ),
     "offline-endpoint": (
         "gagar_cli.commands.offline_endpoint",
         "Serve the rule-based offline model over HTTP.",

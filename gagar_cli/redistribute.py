@@ -5,17 +5,23 @@ own rows, the segments of a trajectory sharing its values. `advantage` of the du
 """
 
 from collections import Counter
-from dataclasses import dataclass, field
-from typing import get_args
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 
-from gagar_cli.core.estimators import ESTIMATORS, PAPER_LIMIT, Cap
+from gagar_cli.core.caps import PAPER_LIMIT, Cap
+from gagar_cli.core.conditions import Condition, parse_condition
+from gagar_cli.core.estimators import METHODS, Options
 from gagar_cli.core.factors import TierTable
+from gagar_cli.core.judging import GRADINGS, Judged, Trajectories, judge_groups
 from gagar_cli.core.loss import sequence_mean_loss, token_mean_loss
+from gagar_cli.core.method_options import read_options, shown_options
 from gagar_cli.core.ranking import TIERS
-from gagar_cli.core.redistribution import GRADINGS, Columns, Judged, judge_groups, redistribute
+from gagar_cli.core.redistribution import Columns, Redistribution, redistribute
+from gagar_cli.core.schema import GroupKey
+from gagar_cli.core.text import escape_untrusted, shorten
 from gagar_cli.errors import UsageError
 from gagar_cli.io.dump import Dump, ReadOptions, open_dump
 from gagar_cli.io.full_copy import write_full_copy
@@ -25,7 +31,8 @@ from gagar_cli.io.streams import show_path
 from gagar_cli.io.tier_tables import read_tier_table
 from gagar_cli.io.writers import refuse_existing, write_frame
 from gagar_cli.progress import ProgressCallback, no_progress
-from gagar_cli.redistribution_summary import Losses, RedistributeResult
+from gagar_cli.redistribution_inputs import Inputs, read_inputs, wanted_columns
+from gagar_cli.redistribution_summary import Losses, RedistributeResult, Sampling
 
 OUTPUT_SUFFIXES = (".parquet", ".pq", ".jsonl", ".jsonl.gz", ".jsonl.zst")
 _N_PHASES = 4
@@ -37,16 +44,28 @@ class RedistributeSettings:
 
     dumps: tuple[str, ...]
     rankings: str | None
-    """A rankings file or `-`; None only for an estimator that needs no factors."""
+    """A rankings file or `-`; None only for a method that can do without."""
     output: str
     """`.parquet`, `.jsonl` (also `.gz`, `.zst`), or `-`."""
     read: ReadOptions = field(default_factory=ReadOptions)
-    estimator: str = "gagar"
+    method: str = "gagar"
     cap: Cap = "bounded"
     limit: float = PAPER_LIMIT
-    """What the cap bounds: λ for `paper`, the amplification of a pass for `bounded`."""
+    """What the cap bounds: λ for `paper` and `pass-recentre`, the amplification of a pass for the others."""
+    like: str | None = None
+    """A trainer whose defaults `grpo` takes."""
+    assignments: tuple[str, ...] = ()
+    """`NAME=VALUE` for options of the method."""
     tiers: str = "flash"
     """A built-in tier table, or the path of one in TOML."""
+    factor_column: str | None = None
+    """A column of penalties in (0, 1], alone or multiplied with the tier factors."""
+    eligible: str | None = None
+    """A condition on columns; rows outside get the method's base."""
+    dynamic_sampling: bool = False
+    """Groups without both passes and failures get no advantage."""
+    check: bool = False
+    """Look for groups that break an invariant."""
     full_copy: bool = False
     overwrite: bool = False
 
@@ -59,72 +78,143 @@ def run(settings: RedistributeSettings, progress: ProgressCallback = no_progress
         InputError: bad data in the dump, the rankings or the tier table.
         OutputError: the output exists or cannot be written.
     """
-    table = _check(settings)
+    plan = _check(settings)
+    wanted = wanted_columns(settings.method, settings.factor_column, plan.condition)
     progress(0, _N_PHASES, "reading the dump")
-    with open_dump(settings.dumps, settings.read) as dump:
+    with open_dump(settings.dumps, replace(settings.read, extras=wanted)) as dump:
         progress(1, _N_PHASES, "reading the rankings")
         rankings = read_rankings(settings.rankings) if settings.rankings else ()
         ranked = lay_rankings(dump, rankings, show_path(settings.rankings or ""))
         progress(2, _N_PHASES, "redistributing")
-        judged = judge_groups(ranked.trajectories, ranked.verdicts)
-        columns, effects, paper_effects = redistribute(
-            ranked.trajectories, judged, table, settings.estimator, cap=settings.cap, limit=settings.limit
+        inputs = read_inputs(
+            dump,
+            ranked,
+            settings.method,
+            has_rankings=settings.rankings is not None,
+            factor_column=settings.factor_column,
+            condition=plan.condition,
+        )
+        is_mix_needed = "factors" in METHODS[settings.method].needs
+        rows = inputs.trajectories
+        judged = judge_groups(rows, ranked.verdicts, inputs.basis, is_mix_needed=is_mix_needed)
+        made = redistribute(
+            rows,
+            judged,
+            plan.table,
+            settings.method,
+            plan.options,
+            extras=inputs.extras,
+            is_sampled=settings.dynamic_sampling,
+            is_checked=settings.check,
         )
         progress(3, _N_PHASES, "writing")
-        added = _added_columns(columns, judged, ranked)
+        added = _added_columns(made.columns, judged, rows)
         replaced = _write(settings, dump, ranked, added)
-        sequence_mean, token_mean = _expected_losses(dump.index, ranked, columns)
+        result = _summarise(settings, plan, dump, ranked, inputs, judged, made, replaced)
     progress(4, _N_PHASES, "done")
-    return RedistributeResult(
-        output=settings.output,
-        estimator=settings.estimator,
+    return result
+
+
+class _Plan(NamedTuple):
+    """Settings that were read and found right."""
+
+    table: TierTable
+    options: Options
+    condition: Condition | None
+
+
+def _check(settings: RedistributeSettings) -> _Plan:
+    """What the settings stand for, after everything was refused that can be before a dump is read."""
+    options = read_options(
+        settings.method,
         cap=settings.cap,
         limit=settings.limit,
+        preset=settings.like,
+        assignments=settings.assignments,
+    )
+    needs = METHODS[settings.method].needs
+    if settings.rankings is None and "factors" in needs and settings.factor_column is None:
+        raise UsageError(
+            "--rankings is missing",
+            "`gagar grade` makes them; --factor-column NAME needs none, nor does --method dr-grpo",
+        )
+    if settings.rankings is None and "order" in needs:
+        raise UsageError("--rankings is missing", "`gagar grade` makes them; --method grpo needs none")
+    if settings.factor_column is not None and "factors" not in needs:
+        raise UsageError(
+            f"--factor-column is not for --method {settings.method}",
+            "gagar, gagar-reward and downweight use factors",
+        )
+    if settings.rankings == "-" and "-" in settings.dumps:
+        raise UsageError("the dump and --rankings are both `-`", "only one of them can come from stdin")
+    if settings.output != "-" and not settings.output.lower().endswith(OUTPUT_SUFFIXES):
+        expected = f"expected {', '.join(OUTPUT_SUFFIXES)} or -"
+        raise UsageError(f"-o is {show_path(settings.output)}, {expected}")
+    condition = parse_condition(settings.eligible, "--eligible") if settings.eligible is not None else None
+    refuse_existing(settings.output, overwrite=settings.overwrite)
+    return _Plan(read_tier_table(settings.tiers), options, condition)
+
+
+def _summarise(
+    settings: RedistributeSettings,
+    plan: _Plan,
+    dump: Dump,
+    ranked: RankedIndex,
+    inputs: Inputs,
+    judged: Judged,
+    made: Redistribution,
+    replaced: tuple[str, ...],
+) -> RedistributeResult:
+    rows = inputs.trajectories
+    sequence_mean, token_mean = _expected_losses(dump.index, ranked, made.columns)
+    outlines = judged.n_by_outline
+    n_mixed = outlines["eligible"] + outlines["lone_pass"]
+    names = ("all_pass", "all_fail", "singleton", "no_valid")
+    sampling = Sampling(n_mixed, *(outlines[name] for name in names))
+    n_outside = 0 if rows.is_eligible is None else int((~rows.is_eligible).sum())
+    breaches = [
+        f"group {_group_name(dump.index, breach.group)}: {breach.detail}" for breach in made.breaches[:3]
+    ]
+    return RedistributeResult(
+        output=settings.output,
+        method=settings.method,
+        basis=inputs.basis,
+        options=shown_options(settings.method, plan.options),
         tiers=settings.tiers,
+        factor_column=settings.factor_column,
+        process_from=inputs.process_from,
+        eligible=settings.eligible,
+        n_outside=n_outside,
+        sampling=sampling if settings.dynamic_sampling else None,
         report=dump.report,
         n_trajectories=len(ranked.primary_rows),
-        n_invalid=int((~ranked.trajectories.is_valid).sum()),
+        n_invalid=int((~rows.is_valid).sum()),
         n_groups={name: int((judged.status == code).sum()) for code, name in enumerate(GRADINGS[:3])},
         n_by_reason={
             name: dict(Counter(judged.reason[judged.status == GRADINGS.index(name)].tolist()).most_common())
             for name in ("skipped", "ungraded")
         },
         n_eligible=judged.n_eligible,
-        n_integrity_violations=int(ranked.trajectories.is_violation.sum()),
+        n_integrity_violations=int(rows.is_violation.sum()),
         n_unknown_groups=ranked.n_unknown_groups,
         n_superseded=ranked.n_superseded,
-        effects=effects,
-        paper_effects=paper_effects,
+        effects=made.effects,
+        paper_effects=made.paper_effects,
+        n_broken_groups=len({breach.group for breach in made.breaches}) if settings.check else None,
+        breaches=tuple(breaches),
         sequence_mean=sequence_mean,
         token_mean=token_mean,
         replaced_columns=replaced,
     )
 
 
-def _check(settings: RedistributeSettings) -> TierTable:
-    """The tier table, after everything was refused that can be before a dump is read."""
-    if settings.estimator not in ESTIMATORS:
-        raise UsageError(f"--estimator is {settings.estimator!r}, expected one of {', '.join(ESTIMATORS)}")
-    if settings.cap not in get_args(Cap):
-        raise UsageError(f"--cap is {settings.cap!r}, expected one of {', '.join(get_args(Cap))}")
-    if not 1 < settings.limit < float("inf"):
-        raise UsageError(
-            f"--limit is {settings.limit}, expected more than 1", "--estimator dr-grpo moves nothing"
-        )
-    if settings.rankings is None and settings.estimator == "gagar":
-        raise UsageError("--rankings is missing", "`gagar grade` makes them; --estimator dr-grpo needs none")
-    if settings.rankings == "-" and "-" in settings.dumps:
-        raise UsageError("the dump and --rankings are both `-`", "only one of them can come from stdin")
-    if settings.output != "-" and not settings.output.lower().endswith(OUTPUT_SUFFIXES):
-        expected = f"expected {', '.join(OUTPUT_SUFFIXES)} or -"
-        raise UsageError(f"-o is {show_path(settings.output)}, {expected}")
-    refuse_existing(settings.output, overwrite=settings.overwrite)
-    return read_tier_table(settings.tiers)
+def _group_name(index: pl.DataFrame, code: int) -> str:
+    step, group_id = index.filter(pl.col("group") == code).select("step", "group_id").row(0)
+    return f'"{shorten(escape_untrusted(str(GroupKey(step, group_id)), keep_newlines=False), 80)}"'
 
 
-def _added_columns(columns: Columns, judged: Judged, ranked: RankedIndex) -> pl.DataFrame:
+def _added_columns(columns: Columns, judged: Judged, rows: Trajectories) -> pl.DataFrame:
     """The new columns, one row a trajectory, null where there is no value."""
-    rows = ranked.trajectories
     grading = np.where(rows.is_valid, judged.status[rows.group], GRADINGS.index("invalid"))
     frame = pl.DataFrame(
         {
@@ -165,7 +255,8 @@ def _write(
 def _expected_losses(
     index: pl.DataFrame, ranked: RankedIndex, columns: Columns
 ) -> tuple[Losses, Losses | None]:
-    sequence_mean = Losses(sequence_mean_loss(columns.base), sequence_mean_loss(columns.advantage))
+    base = np.where(np.isnan(columns.advantage), np.nan, columns.base)
+    sequence_mean = Losses(sequence_mean_loss(base), sequence_mean_loss(columns.advantage))
     tokens = index["n_output_tokens"].cast(pl.Float64).fill_null(float("nan")).to_numpy()
     n_tokens = np.bincount(
         ranked.trajectory_of_row, weights=tokens, minlength=len(ranked.primary_rows)
@@ -174,5 +265,5 @@ def _expected_losses(
     if not is_valid.any() or np.isnan(n_tokens[is_valid]).any():
         return sequence_mean, None
     return sequence_mean, Losses(
-        token_mean_loss(columns.base, n_tokens), token_mean_loss(columns.advantage, n_tokens)
+        token_mean_loss(base, n_tokens), token_mean_loss(columns.advantage, n_tokens)
     )

@@ -4,9 +4,10 @@ One value makes both the JSON object and the table of the command line.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from gagar_cli.core.estimators import Cap
-from gagar_cli.core.redistribution import Effects
+from gagar_cli.core.invariants import Effects
+from gagar_cli.core.judging import Basis
 from gagar_cli.io.dump import DumpReport
 
 
@@ -18,15 +19,36 @@ class Losses:
     redistributed: float
 
 
+class Sampling(NamedTuple):
+    """Groups that dynamic sampling kept and dropped, by what they are after integrity."""
+
+    n_kept: int
+    n_all_pass: int
+    n_all_fail: int
+    n_too_small: int
+    """One valid trajectory."""
+    n_invalid: int
+    """None valid."""
+
+
 @dataclass(frozen=True, slots=True)
 class RedistributeResult:
     """What was done: counts of groups and trajectories, and the invariants."""
 
     output: str
-    estimator: str
-    cap: Cap
-    limit: float
+    method: str
+    basis: Basis
+    options: dict[str, object]
+    """Those of the method."""
     tiers: str
+    factor_column: str | None
+    process_from: str | None
+    """`column` or `rankings`; None for methods without process scores."""
+    eligible: str | None
+    n_outside: int
+    """Trajectories that are not eligible."""
+    sampling: Sampling | None
+    """None without dynamic sampling."""
     report: DumpReport
     n_trajectories: int
     n_invalid: int
@@ -41,8 +63,12 @@ class RedistributeResult:
     n_superseded: int
     """Lines that a later line of the same group replaced."""
     effects: Effects
-    paper_effects: Effects
-    """What the paper's cap would have done."""
+    paper_effects: Effects | None
+    """What the paper's cap would have done; None for methods without factors."""
+    n_broken_groups: int | None
+    """Groups that break an invariant; None where it was not checked."""
+    breaches: tuple[str, ...]
+    """The first of them, each with its group."""
     sequence_mean: Losses
     token_mean: Losses | None
     """None where a valid trajectory has no `n_output_tokens`."""
@@ -64,10 +90,14 @@ class RedistributeResult:
         """The result as one JSON object."""
         return {
             "output": self.output,
-            "estimator": self.estimator,
-            "cap": self.cap,
-            "limit": self.limit,
-            "tiers": self.tiers,
+            "method": self.method,
+            **self.options,
+            "tiers": self.tiers if self.basis == "rankings" else None,
+            "factor_column": self.factor_column,
+            "process_from": self.process_from,
+            "eligible": self.eligible,
+            "n_outside": self.n_outside,
+            "dynamic_sampling": None if self.sampling is None else self.sampling._asdict(),
             "n_records": self.report.n_records,
             "n_bad_records": self.report.n_bad_records,
             "n_disagree": self.report.n_disagree,
@@ -83,7 +113,9 @@ class RedistributeResult:
             "n_superseded": self.n_superseded,
             "cap_rate": self.cap_rate,
             "effects": self.effects._asdict(),
-            "paper_effects": self.paper_effects._asdict(),
+            "paper_effects": None if self.paper_effects is None else self.paper_effects._asdict(),
+            "n_broken_groups": self.n_broken_groups,
+            "breaches": list(self.breaches),
             "loss_at_ratio_1": {
                 "sequence_mean": _losses_record(self.sequence_mean),
                 "token_mean": _losses_record(self.token_mean),

@@ -1,6 +1,7 @@
 """Results as rich tables. Values come from results, never computed here; names pass the sanitizer."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from gagar_cli.core.text import escape_untrusted
@@ -8,10 +9,12 @@ from gagar_cli.core.text import escape_untrusted
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from gagar_cli.core.redistribution import Effects
+    from gagar_cli.core.invariants import Effects
     from gagar_cli.demo import DemoResult
+    from gagar_cli.doctor import Examination
     from gagar_cli.grading_summary import GradeResult
     from gagar_cli.redistribution_summary import Losses, RedistributeResult
+    from gagar_cli.tier_examples import TierExample
 
 
 def key_value_table(title: str, rows: Iterable[tuple[str, str]]) -> "Table":
@@ -87,7 +90,8 @@ def redistribute_table(result: "RedistributeResult") -> "Table":
     effects, paper = result.effects, result.paper_effects
     groups = ", ".join(f"{count:,} {name}" for name, count in result.n_groups.items())
     rows = [
-        ("estimator", _describe_estimator(result)),
+        ("method", _describe_method(result)),
+        *_describe_inputs(result),
         ("trajectories", f"{result.n_trajectories:,} ({result.n_invalid:,} invalid)"),
         ("groups", groups),
         *(
@@ -102,12 +106,18 @@ def redistribute_table(result: "RedistributeResult") -> "Table":
             "groups moved",
             f"{effects.n_changed_groups:,}, largest amplification {effects.max_amplification:.3f}",
         ),
-        ("capped", f"{effects.n_capped:,} groups{_share(result.cap_rate)}"),
-        ("ungraded", _share(result.ungraded_rate).strip(" ()") or "no group was owed"),
+        *([("capped", f"{effects.n_capped:,} groups{_share(result.cap_rate)}")] if paper else []),
+        *(
+            [("ungraded", _share(result.ungraded_rate).strip(" ()") or "no group was owed")]
+            if result.basis == "rankings"
+            else []
+        ),
         ("loss at ratio 1, sequence mean", _loss(result.sequence_mean)),
         ("loss at ratio 1, token mean", _loss(result.token_mean)),
-        ("the paper's cap instead", _effects(paper)),
+        *([("the paper's cap instead", _effects(paper))] if paper else []),
     ]
+    if result.n_broken_groups is not None:
+        rows.append(("invariants broken", f"in {result.n_broken_groups:,} groups"))
     if result.n_unknown_groups:
         rows.append(("rankings of unknown groups", f"{result.n_unknown_groups:,} lines"))
     if result.replaced_columns:
@@ -122,15 +132,51 @@ def _effects(effects: "Effects") -> str:
     )
 
 
-def _describe_estimator(result: "RedistributeResult") -> str:
-    if result.estimator != "gagar":
-        return result.estimator
-    names = {
-        "bounded": f"bounded (amplification at most {result.limit:g}; not the paper's cap)",
-        "none": "none (the paper's equation 2)",
-        "paper": f"the paper's (λ at most {result.limit:g}, then recentred)",
-    }
-    return f"gagar, tiers {result.tiers}, cap {names[result.cap]}"
+def _describe_method(result: "RedistributeResult") -> str:
+    options = dict(result.options)
+    words = [result.method]
+    if result.basis == "rankings" and result.paper_effects is not None:
+        words.append(f"tiers {result.tiers}")
+    if "cap" in options:
+        limit = f"{options.pop('limit'):g}"
+        words.append(f"cap {_CAPS[str(options.pop('cap'))].format(limit)}")
+    words += [
+        f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
+        for name, value in options.items()
+    ]
+    return ", ".join(words)
+
+
+_CAPS = {
+    "bounded": "bounded (amplification at most {}; not the paper's cap)",
+    "none": "none (the paper's equation 2)",
+    "paper": "the paper's (λ at most {}, then recentred)",
+    "waterfill": "waterfill (amplification at most {}; not the paper's cap)",
+    "temper": "temper (factors to a power, amplification at most {}; not the paper's cap)",
+    "pass-recentre": "pass-recentre (λ at most {}, the rest to the passes; not the paper's cap)",
+}
+
+
+def _describe_inputs(result: "RedistributeResult") -> Iterator[tuple[str, str]]:
+    """What was read beside rewards and ranks, where anything was, and what was left out."""
+    if result.factor_column is not None:
+        combined = " times the tier factors" if result.basis == "rankings" else ", alone"
+        yield "penalties", f"{result.factor_column}{combined}"
+    if result.process_from is not None:
+        sources = {
+            "column": "process_score of the dump",
+            "rankings": "the rankings, (weighted_score - 1) / 4",
+        }
+        yield "process scores", f"from {sources[result.process_from]}"
+    if result.eligible is not None:
+        yield "eligible", f"{result.eligible} ({result.n_outside:,} trajectories outside get the base)"
+    if result.sampling is not None:
+        sampling = result.sampling
+        dropped = (
+            f"{sampling.n_all_pass:,} all pass, {sampling.n_all_fail:,} all fail, "
+            f"{sampling.n_too_small:,} too small, {sampling.n_invalid:,} invalid"
+        )
+        yield "dynamic sampling", f"{sampling.n_kept:,} groups kept; without an advantage: {dropped}"
 
 
 def _unchanged(n_changed: int) -> str:
@@ -147,6 +193,47 @@ def _loss(losses: "Losses | None") -> str:
     # Adding zero turns the negative zero of a rounded −1e-17 into zero.
     before, after = round(losses.base, 6) + 0.0, round(losses.redistributed, 6) + 0.0
     return f"{before:+.6f} before, {after:+.6f} after"
+
+
+def tier_tables_table(records: "Mapping[str, Mapping[str, object]]") -> "Table":
+    """Tier tables beside each other, one column a table."""
+    keys = list(next(iter(records.values())))
+    rows = [(key, *(_short(record[key]) for record in records.values())) for key in keys]
+    return rows_table(
+        "Built-in tier tables (flash is the paper's)",
+        ("", *records),
+        rows,
+        numeric=range(1, len(records) + 1),
+    )
+
+
+def tier_examples_table(
+    name: str, record: "Mapping[str, object]", examples: "Sequence[TierExample]"
+) -> "Table":
+    """One table's factors and amplification in example groups, one row an example."""
+    values = ", ".join(f"{key} {_short(value)}" for key, value in record.items())
+    rows = [
+        (
+            _runs(example.places),
+            str(example.n_failed),
+            _runs(_short(factor) for factor in example.factors),
+            _runs(f"{gain:.3f}" for gain in example.amplification),
+            "yes" if example.is_capped else "no",
+        )
+        for example in examples
+    ]
+    columns = ("passes (tier.rank)", "failed", "factors", "advantage times", "capped")
+    return rows_table(f"Tier table {name}: {values}", columns, rows, numeric=(1,))
+
+
+def _runs(words: Iterable[str]) -> str:
+    """Words with neighbours that are equal told once, with their number."""
+    counted = [(word, len(list(run))) for word, run in groupby(words)]
+    return " ".join(word if n == 1 else f"{word}×{n}" for word, n in counted)
+
+
+def _short(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def demo_tables(result: "DemoResult") -> "list[Table]":
@@ -170,3 +257,29 @@ def demo_tables(result: "DemoResult") -> "list[Table]":
 
 def _signed(value: float | None) -> str:
     return "-" if value is None else f"{value:+.3f}"
+
+
+def doctor_tables(found: "Examination") -> "list[Table]":
+    """The machine, its sandboxes, what they leave open, what would be taken."""
+    backends = [
+        (
+            report.name,
+            report.state,
+            "-" if report.latency_ms is None else f"{report.latency_ms:,.0f} ms",
+            f"{report.n_held} of {found.n_attacks}" if report.n_held else "-",
+            report.detail,
+        )
+        for report in found.backends
+    ]
+    opens = [(report.name, what, truth) for report in found.backends for what, truth in report.opens]
+    tables = [
+        key_value_table("Versions", found.versions.items()),
+        rows_table(
+            "Sandboxes", ("backend", "state", "a command", "attacks held", "what"), backends, numeric=(2,)
+        ),
+        rows_table("Not held in full", ("backend", "attack", "instead"), opens or [("-", "nothing", "")]),
+        rows_table("--sandbox auto takes", ("for", "backend", "because"), found.choices),
+    ]
+    if found.warnings:
+        tables.insert(1, rows_table("Warnings", ("known to be bad",), [(one,) for one in found.warnings]))
+    return tables

@@ -264,7 +264,7 @@ def test_segments_count_once_and_share_their_values(bench: Workbench) -> None:
 
 
 def test_dr_grpo_needs_no_rankings(bench: Workbench) -> None:
-    bench.run(SEED, [], rankings=None, estimator="dr-grpo")
+    bench.run(SEED, [], rankings=None, method="dr-grpo")
     assert bench.column("advantage") == [0.5, 0.5, -0.5, -0.5]
 
 
@@ -410,8 +410,8 @@ def test_full_copy_from_json_lines_to_parquet_is_refused(bench: Workbench, tmp_p
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"estimator": "grpo"}, "--estimator is 'grpo', expected one of gagar, dr-grpo"),
-        ({"cap": "tight"}, "--cap is 'tight', expected one of none, paper, bounded"),
+        ({"method": "ppo"}, "--method is 'ppo', expected one of gagar, gagar-reward, downweight, dr-grpo"),
+        ({"cap": "tight"}, "--cap is 'tight', expected one of none, paper, bounded, waterfill, temper, pass-recentre"),
         ({"limit": 1.0}, "--limit is 1.0, expected more than 1"),
         ({"tiers": "no-such"}, "--tiers is no-such: neither a built-in table"),
         ({"rankings": None}, "--rankings is missing"),

@@ -23,6 +23,7 @@ from gagar_cli.redistribution_summary import RedistributeResult
 from gagar_cli.tables import redistribute_table
 
 app = typer.Typer(rich_markup_mode=None)
+_CHECK_HINT = "--cap bounded keeps all invariants; the paper's cap and most other methods do not, by design"
 
 
 @app.command()
@@ -36,11 +37,23 @@ def redistribute(
         str | None,
         typer.Option("--rankings", metavar="FILE", help="what `gagar grade` made, or - for stdin"),
     ] = None,
-    estimator: Annotated[
-        Literal["gagar", "dr-grpo"], typer.Option("--estimator", help="how advantages are made")
+    method: Annotated[
+        Literal[
+            "gagar",
+            "gagar-reward",
+            "downweight",
+            "dr-grpo",
+            "grpo",
+            "rloo",
+            "recode",
+            "papo",
+            "edas",
+            "ranking-reward",
+        ],
+        typer.Option("--method", help="how advantages are made"),
     ] = "gagar",
     cap: Annotated[
-        Literal["bounded", "none", "paper"] | None,
+        Literal["bounded", "none", "paper", "waterfill", "temper", "pass-recentre"] | None,
         typer.Option("--cap", help="what bounds amplification  [default: bounded, which is not the paper's]"),
     ] = None,
     limit: Annotated[
@@ -51,6 +64,37 @@ def redistribute(
         typer.Option("--tiers", metavar="NAME|FILE", help="tier table, built in or TOML  [default: flash]"),
     ] = None,
     paper: Annotated[bool, typer.Option("--paper", help="as published: --cap paper --tiers flash")] = False,
+    like: Annotated[
+        Literal["verl", "trl", "nemo"] | None,
+        typer.Option("--like", help="the trainer whose defaults --method grpo takes  [default: verl]"),
+    ] = None,
+    assignments: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="an option of the method, for example alpha=0.4"),
+    ] = None,
+    factor_column: Annotated[
+        str | None,
+        typer.Option(
+            "--factor-column",
+            metavar="NAME",
+            help="penalties in (0, 1] of passing attempts, alone or times the tier factors",
+        ),
+    ] = None,
+    eligible: Annotated[
+        str | None,
+        typer.Option(
+            "--eligible",
+            metavar="EXPR",
+            help="move only rows for which this holds, for example 'task_type == \"code\"'",
+        ),
+    ] = None,
+    dynamic_sampling: Annotated[
+        bool,
+        typer.Option("--dynamic-sampling", help="no advantage for groups without both passes and failures"),
+    ] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="exit 4 if a group breaks an invariant, naming the first ones")
+    ] = False,
     full_copy: Annotated[
         bool, typer.Option("--full-copy", help="write the whole dump with the columns added, not a sidecar")
     ] = False,
@@ -80,6 +124,10 @@ def redistribute(
         raise UsageError("--json and `-o -` both want stdout", "leave one of them out")
     if paper and (cap not in (None, "paper") or tiers not in (None, "flash")):
         raise UsageError("--paper contradicts --cap or --tiers", "it stands for `--cap paper --tiers flash`")
+    if (paper or cap) and not method.startswith("gagar"):
+        raise UsageError(
+            f"--cap and --paper are not for --method {method}", "gagar and gagar-reward are capped"
+        )
     settings = use_case.RedistributeSettings(
         dumps=tuple(dumps),
         rankings=rankings,
@@ -87,10 +135,16 @@ def redistribute(
         read=read_options(
             fields, explode, group_by, pass_threshold=pass_threshold, on_bad_record=on_bad_record
         ),
-        estimator=estimator,
+        method=method,
         cap="paper" if paper else cap or "bounded",
         limit=limit,
+        like=like,
+        assignments=tuple(assignments or ()),
         tiers=tiers or "flash",
+        factor_column=factor_column,
+        eligible=eligible,
+        dynamic_sampling=dynamic_sampling,
+        check=check,
         full_copy=full_copy,
         overwrite=overwrite,
     )
@@ -101,7 +155,12 @@ def redistribute(
     write_summary(
         redistribute_table(result), result.to_record(), as_json=as_json, to_stderr=output == "-", quiet=quiet
     )
-    if result.estimator == "gagar":
+    if result.n_broken_groups:
+        listed = "\n".join(result.breaches)
+        raise GateError(
+            f"--check: {result.n_broken_groups:,} groups break an invariant\n{listed}", _CHECK_HINT
+        )
+    if result.basis == "rankings":
         _check_grading(result, max_ungraded)
 
 

@@ -1,86 +1,41 @@
-"""One dump's redistribution as pure arrays: verdicts applied, groups judged, estimators run, effects measured.
+"""One dump's redistribution as pure arrays: factors placed, estimators run, effects measured, invariants checked.
 
-One entry a trajectory, in any order; groups by dense code. Groups are sorted together and handed to the estimator in
-batches of one size, so no loop runs over groups. Integrity comes first: a violation's reward is 0 before any mean.
+One entry a trajectory, in any order; groups by dense code, as `core/judging.py` left them. Groups are sorted together
+and handed to the estimator in batches of one size, so no loop runs over groups.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gagar_cli.core.double_double import DoubleDouble, FloatArray
-from gagar_cli.core.estimators import ESTIMATORS, PAPER_LIMIT, Batch, BoolArray, Cap, Estimate
-from gagar_cli.core.factors import TierTable, dense_places, quality_factors
-from gagar_cli.core.grouping import REASONS, outline_groups
+from gagar_cli.core.batches import Batch, BoolArray, Estimate, IntArray
+from gagar_cli.core.caps import PAPER_LIMIT
+from gagar_cli.core.double_double import DoubleDouble, FloatArray, from_floats, multiply
+from gagar_cli.core.estimators import METHODS, Options, estimate
+from gagar_cli.core.factors import Places, TierTable, dense_places, quality_factors
+from gagar_cli.core.gagar import gagar
+from gagar_cli.core.invariants import Breach, Effects, find_breaches, measure, total
+from gagar_cli.core.judging import GRADINGS, Judged, Trajectories
 
-IntArray = NDArray[np.int64]
-GRADINGS = ("graded", "skipped", "ungraded", "invalid")
-"""Of a trajectory; a group is one of the first three."""
+_Scalar = TypeVar("_Scalar", bound=np.generic)
 _MAX_BATCH_CELLS = 2**20
 """Bounds the working memory of one batch to a few hundred megabytes."""
 
 
 @dataclass(frozen=True, slots=True)
-class Trajectories:
-    """What the dump and the rankings say, one entry a trajectory."""
+class Extras:
+    """What single methods read beside rewards and ranks, one entry a trajectory; None where it is not read."""
 
-    group: IntArray
-    reward: FloatArray
-    """NaN where invalid."""
-    is_valid: BoolArray
-    is_passed: BoolArray
-    tier: NDArray[np.int8]
-    """Index into `TIERS`, −1 where the rankings do not have it."""
-    rank: IntArray
-    is_violation: BoolArray
-    """Integrity violations among the valid passes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Verdicts:
-    """What the rankings say of each group, by dense code."""
-
-    is_ranked: BoolArray
-    """Whether a line of status `graded` exists."""
-    status: NDArray[np.object_]
-    """`skipped` or `ungraded` where a line says so, else None."""
-    reason: NDArray[np.object_]
-    """That line's reason."""
-
-
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """Trajectories after integrity, and what becomes of each group."""
-
-    reward: FloatArray
-    """Effective: 0 for a violation, NaN where invalid."""
-    is_passed: BoolArray
-    """Effective: valid, passed, no violation."""
-    n_eligible: int
-    """Groups that could be ranked after integrity."""
-    n_by_outline: dict[str, int]
-    """Groups by what they are after integrity: `eligible` and the reasons why not."""
-    status: NDArray[np.int8]
-    """(n_groups,) index into `GRADINGS`."""
-    reason: NDArray[np.object_]
-    """(n_groups,) why a group is not graded; None where it is."""
-
-
-class Effects(NamedTuple):
-    """What a set of advantages does to the graded groups, against the base."""
-
-    n_capped: int
-    n_changed_groups: int
-    """Groups with at least one advantage that is not bit for bit its base."""
-    n_changed_failures: int
-    """Failing trajectories whose advantage is not bit for bit its base."""
-    pass_sum_error: float
-    """Largest |Σ passes' advantage − Σ passes' base| of a group."""
-    max_amplification: float
-    """Largest advantage over base of a pass; 1 where nothing moved."""
+    penalty: FloatArray | None = None
+    """In (0, 1], of eligible valid passes; multiplied with the tier's factor where there is one."""
+    process: FloatArray | None = None
+    """NaN where there is none."""
+    is_well_formed: BoolArray | None = None
+    error_class: IntArray | None = None
+    """Code of a failure's error, −1 where there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,70 +55,110 @@ class Columns:
     is_graded: BoolArray
 
 
-def judge_groups(rows: Trajectories, verdicts: Verdicts) -> Judged:
-    """Integrity applied, then whether each group is graded, skipped or ungraded, and why."""
-    n_groups = len(verdicts.is_ranked)
-    reward = np.where(rows.is_violation, 0.0, rows.reward)
-    is_passed = rows.is_valid & rows.is_passed & ~rows.is_violation
-    outlines = outline_groups(rows.group, is_passed, ~rows.is_valid, n_groups)
-    n_placed = np.bincount(rows.group[is_passed & (rows.tier >= 0)], minlength=n_groups)
-    is_complete = n_placed == outlines.n_passed
-    is_graded = verdicts.is_ranked & outlines.is_mixed & is_complete
+class Redistribution(NamedTuple):
+    """The columns of every trajectory, and what they do."""
 
-    status = np.full(n_groups, GRADINGS.index("ungraded"), dtype=np.int8)
-    status[is_graded] = GRADINGS.index("graded")
-    status[~is_graded & ~outlines.is_eligible] = GRADINGS.index("skipped")
-    reason = np.full(n_groups, "no_ranking", dtype=np.object_)
-    has_line = verdicts.status != None  # noqa: E711 - element by element
-    reason[has_line] = verdicts.reason[has_line]
-    status[has_line & outlines.is_eligible & (verdicts.status == "skipped")] = GRADINGS.index("skipped")
-    reason[verdicts.is_ranked] = "missing_candidate"
-    for code, name in enumerate(REASONS[1:], 1):
-        reason[outlines.reason == code] = name
-    reason[is_graded] = None
-    return Judged(
-        reward,
-        is_passed,
-        int(outlines.is_eligible.sum()),
-        outlines.count_by_reason(),
-        status=status,
-        reason=reason,
-    )
+    columns: Columns
+    effects: Effects
+    paper_effects: Effects | None
+    """What the paper's cap would have done; None for methods without factors."""
+    breaches: list[Breach]
+    """By group code; empty unless asked for."""
 
 
 def redistribute(
-    rows: Trajectories, judged: Judged, table: TierTable, estimator: str, *, cap: Cap, limit: float
-) -> tuple[Columns, Effects, Effects]:
-    """The columns of every trajectory, what they do, and what the paper's cap would have done."""
-    is_graded_group = judged.status == GRADINGS.index("graded")
-    is_candidate = judged.is_passed & is_graded_group[rows.group]
-    places = dense_places(rows.group[is_candidate], rows.tier[is_candidate], rows.rank[is_candidate])
-    placed = quality_factors(table, places)
-    factors = DoubleDouble(np.ones(len(rows.group)), np.zeros(len(rows.group)))
-    factors.high[is_candidate], factors.low[is_candidate] = placed.high, placed.low
+    rows: Trajectories,
+    judged: Judged,
+    table: TierTable,
+    method: str,
+    options: Options,
+    *,
+    extras: Extras | None = None,
+    is_sampled: bool = False,
+    is_checked: bool = False,
+) -> Redistribution:
+    """The columns of every trajectory, what they do, and what the paper's cap would have done.
 
-    columns = _empty_columns(len(rows.group))
-    columns.quality_factor[is_candidate] = placed.high
-    columns.tier[is_candidate] = places.tier
-    columns.rank[is_candidate] = places.place + 1
-    columns.is_graded[:] = is_graded_group[rows.group] & rows.is_valid
+    `is_sampled`: groups that are not mixed get no advantage (dynamic sampling); `is_checked`: breaches are looked for.
+    """
+    extras = extras or Extras()
+    needs = METHODS[method].needs
+    columns, factors, standing = _place(rows, judged, table, extras)
     effects, paper_effects = [], []
+    breaches: list[Breach] = []
     for members in _equal_size_batches(rows.group):
+        codes = rows.group[members[:, 0]]
         batch = Batch(
             rewards=judged.reward[members],
             is_valid=rows.is_valid[members],
             is_passed=judged.is_passed[members],
-            is_graded=is_graded_group[rows.group[members[:, 0]]],
+            is_graded=(judged.status == GRADINGS.index("graded"))[codes],
             factors=DoubleDouble(factors.high[members], factors.low[members]),
+            is_eligible=_chosen(rows.is_eligible, members),
+            standing=standing[members] if "order" in needs else None,
+            process=_chosen(extras.process, members),
+            is_well_formed=_chosen(extras.is_well_formed, members),
+            error_class=_chosen(extras.error_class, members),
         )
-        estimate = ESTIMATORS[estimator](batch, cap, limit)
-        _store(columns, members, estimate)
-        effects.append(_measure(batch, estimate))
-        is_paper = (estimator, cap, limit) == ("gagar", "paper", PAPER_LIMIT)
-        paper_effects.append(
-            effects[-1] if is_paper else _measure(batch, ESTIMATORS["gagar"](batch, "paper", PAPER_LIMIT))
-        )
-    return columns, _total(effects), _total(paper_effects)
+        made = estimate(method, batch, options)
+        if is_sampled:
+            made = _drop(made, ~judged.is_mixed[codes])
+        _store(columns, members, made)
+        effects.append(measure(batch, made))
+        if is_checked:
+            breaches += find_breaches(batch, made, codes)
+        if "factors" in needs:
+            is_paper = (method, options.cap, options.limit) == ("gagar", "paper", PAPER_LIMIT)
+            paper = effects[-1] if is_paper else measure(batch, gagar(batch, "paper", PAPER_LIMIT))
+            paper_effects.append(paper)
+    breaches.sort(key=lambda breach: breach.group)
+    return Redistribution(columns, total(effects), total(paper_effects) if paper_effects else None, breaches)
+
+
+def _place(
+    rows: Trajectories, judged: Judged, table: TierTable, extras: Extras
+) -> tuple[Columns, DoubleDouble, IntArray]:
+    """Columns with factors, tiers and ranks filled in; the factors; and the standing of the ranked passes."""
+    is_eligible = np.ones_like(rows.is_valid) if rows.is_eligible is None else rows.is_eligible
+    is_candidate = judged.is_passed & is_eligible
+    is_graded_row = (judged.status == GRADINGS.index("graded"))[rows.group]
+    is_ranked = is_candidate & judged.is_ordered[rows.group]
+    places = dense_places(rows.group[is_ranked], rows.tier[is_ranked], rows.rank[is_ranked], table.ties)
+    factors = DoubleDouble(np.ones(len(rows.group)), np.zeros(len(rows.group)))
+    placed = quality_factors(table, places)
+    factors.high[is_ranked], factors.low[is_ranked] = placed.high, placed.low
+    if extras.penalty is not None:
+        factors = multiply(factors, from_floats(np.where(is_candidate, extras.penalty, 1.0)))
+
+    columns = _empty_columns(len(rows.group))
+    is_shown = is_candidate & is_graded_row
+    columns.quality_factor[is_shown] = factors.high[is_shown]
+    columns.tier[is_ranked] = np.where(is_graded_row[is_ranked], places.tier, -1)
+    columns.rank[is_ranked] = np.where(is_graded_row[is_ranked], places.place + 1, -1)
+    columns.is_graded[:] = is_graded_row & rows.is_valid
+    standing = np.full(len(rows.group), -1, dtype=np.int64)
+    standing[is_ranked] = _standing(places)
+    return columns, factors, standing
+
+
+def _standing(places: Places) -> IntArray:
+    """Places over all tiers: lower is better, ties share."""
+    stride = int(places.place.max(initial=0)) + 1
+    return places.tier.astype(np.int64) * stride + places.place
+
+
+def _chosen(values: NDArray[_Scalar] | None, members: IntArray) -> NDArray[_Scalar] | None:
+    return None if values is None else values[members]
+
+
+def _drop(made: Estimate, is_dropped: BoolArray) -> Estimate:
+    """Groups without an advantage; their base stands for comparison."""
+    is_dropped = is_dropped[:, None]
+    return replace(
+        made,
+        advantage=np.where(is_dropped, np.nan, made.advantage),
+        reward_equivalent=np.where(is_dropped, np.nan, made.reward_equivalent),
+    )
 
 
 def _empty_columns(n_rows: int) -> Columns:
@@ -203,32 +198,3 @@ def _store(columns: Columns, members: IntArray, estimate: Estimate) -> None:
     columns.multiplier[members] = estimate.multiplier[:, None]
     columns.factor_shift[members] = estimate.factor_shift[:, None]
     columns.is_capped[members] = estimate.is_capped[:, None]
-
-
-def _measure(batch: Batch, estimate: Estimate) -> Effects:
-    is_pass = batch.is_valid & batch.is_passed
-    is_changed = batch.is_valid & (estimate.advantage != estimate.base)
-    drift = np.where(is_pass, estimate.advantage, 0.0).sum(axis=1) - np.where(
-        is_pass, estimate.base, 0.0
-    ).sum(axis=1)
-    is_paid = is_pass & (estimate.base > 0)
-    amplification = np.divide(
-        estimate.advantage, estimate.base, out=np.ones_like(estimate.base), where=is_paid
-    )
-    return Effects(
-        n_capped=int(estimate.is_capped.sum()),
-        n_changed_groups=int(is_changed.any(axis=1).sum()),
-        n_changed_failures=int((is_changed & ~batch.is_passed).sum()),
-        pass_sum_error=float(np.abs(drift).max(initial=0.0)),
-        max_amplification=float(amplification.max(initial=1.0)),
-    )
-
-
-def _total(effects: list[Effects]) -> Effects:
-    return Effects(
-        n_capped=sum(each.n_capped for each in effects),
-        n_changed_groups=sum(each.n_changed_groups for each in effects),
-        n_changed_failures=sum(each.n_changed_failures for each in effects),
-        pass_sum_error=max((each.pass_sum_error for each in effects), default=0.0),
-        max_amplification=max((each.max_amplification for each in effects), default=1.0),
-    )

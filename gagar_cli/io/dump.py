@@ -165,6 +165,7 @@ def _open_source(path: str, options: ReadOptions) -> Source:
             explode=options.explode,
             group_by=options.group_by,
             max_record_bytes=options.max_record_bytes,
+            extras=options.extras,
         )
     return JsonlSource(path, opened, explode=options.explode, max_record_bytes=options.max_record_bytes)
 

@@ -11,6 +11,7 @@ import polars as pl
 
 from gagar_cli.core.text import escape_untrusted, shorten
 from gagar_cli.errors import InputError
+from gagar_cli.io.extras import extra_column
 from gagar_cli.io.records import Scalars
 from gagar_cli.io.sources import Place, Source
 
@@ -132,11 +133,12 @@ def find_copies(index: pl.DataFrame) -> pl.DataFrame:
 
 
 def number_trajectories(index: pl.DataFrame) -> pl.DataFrame:
-    """Adds `primary_row`, the first row of the same trajectory, and puts the columns in their order."""
+    """Adds `primary_row`, the first row of the same trajectory, and puts the columns in their order, extras last."""
     frame = index.with_columns(_row_numbers(index).alias("primary_row"))
     if _has_repeats(index):
         frame = frame.with_columns(pl.col("primary_row").min().over("group", "trajectory_id"))
-    return frame.select(INDEX_COLUMNS)
+    extras = [name for name in index.columns if name.startswith(extra_column(""))]
+    return frame.select(*INDEX_COLUMNS, *extras)
 
 
 def describe_copy(index: pl.DataFrame, row: int, first: int, where: Callable[[int], str]) -> InputError:

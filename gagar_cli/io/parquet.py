@@ -45,7 +45,14 @@ class ParquetSource:
     """One Parquet file."""
 
     def __init__(
-        self, path: str, opened: Opened, *, explode: str | None, group_by: str | None, max_record_bytes: int
+        self,
+        path: str,
+        opened: Opened,
+        *,
+        explode: str | None,
+        group_by: str | None,
+        max_record_bytes: int,
+        extras: Sequence[str] = (),
     ) -> None:
         self.name = show_path(path)
         self.notes: list[str] = []
@@ -53,6 +60,7 @@ class ParquetSource:
         self._identity = file_identity(opened.stream)
         self._explode = explode
         self._group_by = group_by
+        self._extras = tuple(extras)
         self._max_record_bytes = max_record_bytes
         self._lock = threading.Lock()
         self._spool: BinaryIO | None = None
@@ -74,7 +82,8 @@ class ParquetSource:
     def scan(self, fields: Fields) -> Iterator[Scanned | ScannedTable]:
         """Every row, with the columns of the index only."""
         fields.note_seen(dict.fromkeys([*self._columns, *_heavy_paths(fields, self._columns)]))
-        wanted = self._known([*fields.columns(*SCALARS), *_tops(self._group_by), *_tops(self._explode)])
+        named = [*fields.columns(*SCALARS, *self._extras), *_tops(self._group_by), *_tops(self._explode)]
+        wanted = self._known(named)
         types = [self._types[name] for name in wanted]
         is_flat = not any(pa.types.is_nested(type_) for type_ in types)
         is_plain = self._explode is None and all(_is_plain(type_) for type_ in types)

@@ -12,8 +12,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gagar_cli.core.ranking import TIERS, GroupRanking
-from gagar_cli.core.redistribution import Trajectories, Verdicts
+from gagar_cli.core.judging import Trajectories, Verdicts
+from gagar_cli.core.ranking import TIERS, GroupRanking, RankedCandidate
+from gagar_cli.core.rubric import DIMENSIONS, weighted_score
 from gagar_cli.core.schema import GroupKey
 from gagar_cli.core.text import escape_untrusted, shorten
 from gagar_cli.errors import InputError
@@ -27,6 +28,7 @@ _SCHEMA: dict[str, type[pl.DataType]] = {
     "tier": pl.Int8,
     "rank": pl.Int64,
     "is_violation": pl.Boolean,
+    "weighted_score": pl.Float64,
 }
 
 
@@ -37,6 +39,8 @@ class RankedIndex(NamedTuple):
     verdicts: Verdicts
     primary_rows: NDArray[np.int64]
     """(n_trajectories,) the first row of each in the index."""
+    weighted_score: NDArray[np.float64]
+    """(n_trajectories,) what the grader's scores come to, 1 to 5; NaN where the rankings do not have it."""
     trajectory_of_row: NDArray[np.int64]
     """(n_rows of the index,) position among the trajectories: the segments of one share it."""
     n_unknown_groups: int
@@ -66,6 +70,8 @@ def lay_rankings(dump: Dump, rankings: Iterable[GroupRanking], path: str) -> Ran
     tier[found] = entries["tier"].to_numpy()
     rank = np.full(n_trajectories, -1, dtype=np.int64)
     rank[found] = entries["rank"].to_numpy()
+    score = np.full(n_trajectories, np.nan)
+    score[found] = entries["weighted_score"].fill_null(float("nan")).to_numpy()
     is_violation = np.zeros(n_trajectories, dtype=bool)
     is_violation[found] = entries["is_violation"].to_numpy()
     trajectories = Trajectories(
@@ -81,6 +87,7 @@ def lay_rankings(dump: Dump, rankings: Iterable[GroupRanking], path: str) -> Ran
         trajectories,
         lines.verdicts(),
         primary["row"].to_numpy().astype(np.int64),
+        score,
         position[index["primary_row"].to_numpy()],
         n_unknown_groups=lines.n_unknown_groups,
         n_superseded=lines.n_superseded,
@@ -126,8 +133,17 @@ class _Lines:
             is_placed = candidate.tier is not None and candidate.rank is not None
             tier = TIERS.index(candidate.tier) if is_placed and candidate.tier else -1
             rank = candidate.rank if is_placed else -1
+            is_violation = candidate.is_integrity_violation
             self._rows.append(
-                (self._n_lines, code, candidate.trajectory_id, tier, rank, candidate.is_integrity_violation)
+                (
+                    self._n_lines,
+                    code,
+                    candidate.trajectory_id,
+                    tier,
+                    rank,
+                    is_violation,
+                    _score(candidate),
+                )
             )
         if len(self._rows) >= _CHUNK_ROWS:
             self._pack()
@@ -166,6 +182,13 @@ class _Lines:
         if self._rows:
             self._chunks.append(pl.DataFrame(self._rows, schema=_SCHEMA, orient="row"))
             self._rows = []
+
+
+def _score(candidate: RankedCandidate) -> float | None:
+    """The weighted score, worked out where a ranking has only the five scores."""
+    if candidate.weighted_score is None and len(candidate.scores) == len(DIMENSIONS):
+        return float(weighted_score(candidate.scores))
+    return candidate.weighted_score
 
 
 def _find_entries(entries: pl.DataFrame, primary: pl.DataFrame, dump: Dump, path: str) -> pl.DataFrame:

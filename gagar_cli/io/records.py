@@ -23,6 +23,8 @@ TASK_FIELDS = (
 )  # fmt: skip
 HEAVY_FIELDS = ("messages", "model_patch", "test_output", "exit_status", "is_truncated")
 CANONICAL_FIELDS = tuple(dict.fromkeys((*SCALARS, *TASK_FIELDS, *HEAVY_FIELDS)))
+METHOD_FIELDS = ("process_score", "format_ok", "error_class")
+"""Read only where a method asks for them."""
 ALIASES = {"resolved": "passed", "infra_failure": "invalid"}
 _INT64 = 2**63
 MAX_KEY_CHARS = 256
@@ -65,11 +67,11 @@ class Fields:
 
     def __init__(self, mapping: Mapping[str, str]) -> None:
         for name in mapping:
-            if name not in CANONICAL_FIELDS:
-                expected = f"one of {', '.join(CANONICAL_FIELDS)}"
+            if name not in CANONICAL_FIELDS and name not in METHOD_FIELDS:
+                expected = f"one of {', '.join((*CANONICAL_FIELDS, *METHOD_FIELDS))}"
                 raise UsageError(f"--field maps {show_value(name)}, expected {expected}")
         self.mapping = dict(mapping)
-        self.unseen = set(CANONICAL_FIELDS)
+        self.unseen = {*CANONICAL_FIELDS, *mapping}
         """Canonical fields that no record had so far, not even as null."""
         self._keys: set[str] = set()
 

@@ -14,6 +14,7 @@ import polars as pl
 
 from gagar_cli.errors import InputError
 from gagar_cli.io.columns import clean_scalars
+from gagar_cli.io.extras import ExtraColumns
 from gagar_cli.io.index import (
     IndexBuilder,
     describe_copy,
@@ -46,6 +47,8 @@ class ReadOptions:
     max_record_bytes: int = MAX_RECORD_BYTES
     max_group_size: int = 4096
     """More trajectories than this are taken for a wrong group key."""
+    extras: tuple[str, ...] = ()
+    """Further scalar columns to read, by canonical name or by the dump's own path (`io/extras.py`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,7 @@ class DumpReport:
     n_disagree: int
     """Valid rows where the reward against the threshold contradicts `resolved`."""
     missing_columns: tuple[str, ...]
-    """Canonical fields that no record has."""
+    """Canonical fields, and extra columns, that no record has."""
     group_id_source: str
     """`field:PATH`, or `record` where every exploded record is its own group."""
     notes: tuple[str, ...]
@@ -74,6 +77,7 @@ class Scan:
         self._fields = fields
         self._options = options
         self._builder = IndexBuilder()
+        self._extras = ExtraColumns(options.extras, fields)
         self._group_field: str | None = None
         self._is_grouped = False
         self._n_unnamed = 0
@@ -103,6 +107,8 @@ class Scan:
         index, n_disagree = self._builder.finish(
             has_resolved=has_resolved, pass_threshold=self._options.pass_threshold
         )
+        if self._options.extras:
+            index = pl.concat((index, self._extras.finish()), how="horizontal")
         index = number_trajectories(self._without_copies(index))
 
         def where(row: int) -> str:
@@ -115,7 +121,7 @@ class Scan:
             n_bad_records=self._n_bad,
             bad_records=tuple(error.message for error in self._problems),
             n_disagree=n_disagree,
-            missing_columns=tuple(sorted(self._fields.unseen)),
+            missing_columns=tuple(sorted(self._fields.unseen | set(self._extras.missing))),
             group_id_source=self._group_id_source(),
             notes=tuple(self._notes(index, has_resolved=has_resolved)),
         )
@@ -124,8 +130,10 @@ class Scan:
     def _take_table(self, number: int, piece: ScannedTable) -> None:
         # The first records settle what groups all of them, one by one.
         clean = clean_scalars(piece.table, self._fields, self._group_field) if self._is_grouped else None
-        if clean is not None:
+        extras = None if clean is None else self._extras.clean(piece.table)
+        if clean is not None and extras is not None:
             self._builder.add_table(number, piece.first_line, clean)
+            self._extras.add_table(extras)
             return
         for scanned in piece.records():
             self._take(number, scanned)
@@ -160,6 +168,7 @@ class Scan:
                 self._fields.note_seen(record)
             self._settle_group_field(record)
             scalars = read_scalars(record, self._fields, self._group_field)
+            extras = self._extras.read(record)
         except InputError as error:
             self._reject(placed(error, where))
             return
@@ -173,6 +182,8 @@ class Scan:
             group_id=scalars.group or f"{source}:{place.line}",
             trajectory_id=scalars.trajectory_id or _made_id(source, place.line, item),
         )
+        if extras:
+            self._extras.add(extras)
 
     def _settle_group_field(self, record: Mapping[str, object]) -> None:
         """The first record decides what groups all of them; one that says otherwise is bad."""

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from gagar_cli.core.factors import BUILT_IN, TierTable, parse_tier_table
-from gagar_cli.errors import InputError, UsageError
+from gagar_cli.errors import UsageError
 from gagar_cli.io.streams import show_path
 
 
@@ -11,8 +11,7 @@ def read_tier_table(name: str) -> TierTable:
     """A built-in table by its name, or one from a TOML file.
 
     Raises:
-        UsageError: there is neither a table nor a file of that name.
-        InputError: the file is no tier table.
+        UsageError: there is neither a table nor a file of that name, or the file is no tier table.
     """
     if name in BUILT_IN:
         return BUILT_IN[name]
@@ -20,7 +19,7 @@ def read_tier_table(name: str) -> TierTable:
     try:
         text = Path(name).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise InputError(f"{shown}: not UTF-8") from error
+        raise UsageError(f"{shown}: not UTF-8") from error
     except (OSError, ValueError) as error:
         detail = f"neither a built-in table ({', '.join(BUILT_IN)}) nor a readable file"
         raise UsageError(f"--tiers is {shown}: {detail}") from error

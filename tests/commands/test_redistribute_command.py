@@ -1,10 +1,16 @@
 import json
+import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
+
+from gagar_cli.commands.redistribute import redistribute
+from gagar_cli.core.caps import CAPS
+from gagar_cli.core.estimators import METHODS, PRESETS
 
 SEED = [
     {"group_id": "g", "trajectory_id": name, "resolved": resolved}
@@ -76,7 +82,7 @@ def test_full_copy_to_stdout_has_the_lines_of_the_dump(folder: Path) -> None:
 def test_reader_that_leaves_early_is_no_error(folder: Path) -> None:
     rows = [{**row, "group_id": f"g{n}"} for n in range(2000) for row in SEED]
     (folder / "dump.jsonl").write_text(as_lines(rows))
-    command = f"{sys.executable} -m gagar_cli redistribute dump.jsonl --estimator dr-grpo -o - -q | head -n 1"
+    command = f"{sys.executable} -m gagar_cli redistribute dump.jsonl --method dr-grpo -o - -q | head -n 1"
     done = subprocess.run(
         ["bash", "-o", "pipefail", "-c", command], cwd=folder, capture_output=True, text=True
     )
@@ -96,7 +102,7 @@ def test_reader_that_leaves_early_is_no_error(folder: Path) -> None:
         pytest.param(("-o", "x.csv"), 2, "error: -o is x.csv, expected .parquet", id="suffix"),
         pytest.param(("-o", "x.jsonl", "--cap", "tight"), 2, "error: ", id="cap"),
         pytest.param(
-            ("-o", "x.jsonl", "--tiers", "bad.toml"), 3, "error: bad.toml:1: unknown key t4", id="tiers"
+            ("-o", "x.jsonl", "--tiers", "bad.toml"), 2, "error: bad.toml:1: unknown key t4", id="tiers"
         ),
         pytest.param(("-o", "dump.jsonl"), 1, "error: dump.jsonl: exists already", id="exists"),
         pytest.param(("-o", "no/x.jsonl"), 1, "error: no: no such directory", id="folder"),
@@ -143,3 +149,42 @@ def test_too_many_ungraded_groups_miss_the_gate(folder: Path) -> None:
     done = gagar(folder, *arguments, "--max-ungraded", "0.4")
     assert done.returncode == 4
     assert done.stderr == "error: 50.0% of the groups are ungraded, more than --max-ungraded 40.0%\n"
+
+
+def test_check_is_a_gate_that_names_the_group(folder: Path) -> None:
+    arguments = ("dump.jsonl", "--rankings", "rankings.jsonl", "-o", "out.jsonl", "--overwrite", "--check")
+    assert gagar(folder, *arguments).returncode == 0
+    done = gagar(folder, *arguments, "--paper")
+    assert done.returncode == 4
+    assert done.stderr.startswith(
+        'error: --check: 1 groups break an invariant\ngroup "g": the passing advantages\' sum moved by -0.05\n'
+    )
+    assert advantages((folder / "out.jsonl").read_text()) == [0.775, 0.175, -0.475, -0.475]
+
+
+def test_method_options_are_set_by_name(folder: Path) -> None:
+    done = gagar(
+        folder, "dump.jsonl", "--method", "grpo", "--like", "trl", "--set", "ddof=0", "-o", "-", "-q"
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert advantages(done.stdout)[0] == pytest.approx(0.5 / 0.5001)
+
+
+def test_cap_of_a_method_without_caps_is_refused(folder: Path) -> None:
+    done = gagar(folder, "dump.jsonl", "--method", "grpo", "--cap", "paper", "-o", "-")
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: --cap and --paper are not for --method grpo")
+
+
+def test_summary_tells_where_process_scores_came_from(folder: Path) -> None:
+    scored = [{**each, "weighted_score": 4.0} for each in RANKING["candidates"]]
+    (folder / "rankings.jsonl").write_text(as_lines([{**RANKING, "candidates": scored}]))
+    done = gagar(folder, "dump.jsonl", "--rankings", "rankings.jsonl", "--method", "papo", "-o", "out.jsonl")
+    assert done.returncode == 0
+    assert "from the rankings, (weighted_score - 1) / 4" in done.stdout
+
+
+@pytest.mark.parametrize(("flag", "names"), [("method", METHODS), ("cap", CAPS), ("like", PRESETS)])
+def test_flag_offers_all_there_is(flag: str, names: Mapping[str, object]) -> None:
+    offered = str(get_type_hints(redistribute)[flag])
+    assert set(re.findall(r"'([^']+)'", offered)) == set(names)

@@ -8,8 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gagar_cli.core.batches import Batch, Estimate
+from gagar_cli.core.caps import Cap
 from gagar_cli.core.double_double import DoubleDouble, FloatArray, from_fractions
-from gagar_cli.core.estimators import ESTIMATORS, Batch, Cap, Estimate, gagar
+from gagar_cli.core.estimators import estimate as run_method
+from gagar_cli.core.gagar import gagar
 
 SHARED = Path(__file__).resolve().parents[2].parent / "shared"
 CAPS: tuple[Cap, ...] = ("none", "paper", "bounded")
@@ -151,7 +154,7 @@ def test_group_without_a_valid_row_gives_only_nan() -> None:
 
 
 def test_dr_grpo_looks_at_no_factor() -> None:
-    estimate = ESTIMATORS["dr-grpo"](one_group(SEED), "bounded", 1.5)
+    estimate = run_method("dr-grpo", one_group(SEED))
     assert estimate.advantage.tolist() == [[0.5, 0.5, -0.5, -0.5]]
     assert not estimate.is_capped.any()
 

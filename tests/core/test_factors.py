@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -7,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gagar_cli.core.factors import BUILT_IN, TierTable, dense_places, parse_tier_table, quality_factors
+from gagar_cli.core.factors import BUILT_IN, TierTable, Ties, dense_places, parse_tier_table, quality_factors
 from gagar_cli.core.ranking import TIERS
-from gagar_cli.errors import InputError
+from gagar_cli.errors import UsageError
 
 SHARED = Path(__file__).resolve().parents[2].parent / "shared"
 FLASH = """\
@@ -98,14 +99,69 @@ def test_built_in_table_is_what_its_toml_says() -> None:
         pytest.param(FLASH.replace("0.2", "true"), "t.toml:6: t3 is True, expected a number", id="bool"),
         pytest.param(FLASH.replace("0.2", "nan"), "t.toml:6: t3 is NaN, expected more than 0", id="nan"),
         pytest.param(FLASH.replace("0.2", "1e-99999999"), "t.toml:6: t3 is 1E-99999999", id="tiny"),
+        pytest.param(
+            FLASH + 'ties = "mean"\n',
+            "t.toml:7: ties is 'mean', expected one of dense, competition, average",
+            id="ties",
+        ),
         pytest.param("t1_first = 1.0\nt1_others =\n", "t.toml:2: not TOML", id="syntax"),
         pytest.param("t3 = 0.2\nt3 = 0.3\n", "t.toml:2: not TOML", id="twice"),
     ],
 )
 def test_bad_table_is_refused_naming_the_line(text: str, message: str) -> None:
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(UsageError) as caught:
         parse_tier_table(text, "t.toml")
     assert caught.value.message.startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("ties", "expected"),
+    [
+        ("dense", [0.85, 0.4, 0.4, 1.0, 1.0, 0.9]),
+        ("competition", [0.85, 0.625, 0.625, 1.0, 1.0, 0.9]),
+        ("average", [0.85, 0.5125, 0.5125, 1.0, 1.0, 0.9]),
+    ],
+)
+def test_ties_count_as_the_table_says(ties: Ties, expected: list[float]) -> None:
+    table = replace(BUILT_IN["flash"], ties=ties)
+    tier, rank = np.array([1, 1, 1, 0, 0, 0]), np.array([1, 2, 2, 3, 3, 7])
+    assert quality_factors(table, dense_places(np.zeros(6, int), tier, rank, ties)).high.tolist() == expected
+
+
+@pytest.mark.parametrize(("ties", "expected"), [("dense", 0.8), ("competition", 0.85), ("average", 0.625)])
+def test_tier_of_one_tie_is_lone_only_where_ties_are_dense(ties: Ties, expected: float) -> None:
+    table = replace(BUILT_IN["flash"], t2_lone=Fraction("0.8"), ties=ties)
+    tied = dense_places(np.zeros(3, int), np.ones(3, int), np.ones(3, int), ties)
+    assert quality_factors(table, tied).high.tolist() == [expected] * 3
+    alone = dense_places(np.zeros(1, int), np.ones(1, int), np.ones(1, int), ties)
+    assert quality_factors(table, alone).high.tolist() == [0.8]
+
+
+def test_ties_are_read_from_toml() -> None:
+    assert parse_tier_table(FLASH + 'ties = "average"\n', "t.toml") == replace(
+        BUILT_IN["flash"], ties="average"
+    )
+
+
+@pytest.mark.shared
+@pytest.mark.skipif(
+    not (SHARED / "vectors").is_dir(), reason="the reference vectors are not beside this checkout"
+)
+@pytest.mark.parametrize("ties", ["dense", "competition", "average"])
+def test_tie_variants_of_the_reference_vectors(ties: Ties) -> None:
+    n_met = 0
+    for group in json.loads((SHARED / "vectors" / "vectors.json").read_text())["groups"]:
+        variants = group["gagar_exact"].get("tie_variants")
+        rows = [group["input"][i] for i in group["gagar_exact"]["valid_index"]]
+        passing = [row for row in rows if row["passed"] and not row["integrity_violation"]]
+        if variants and all(row["tier"] for row in passing):
+            tier = np.array([TIERS.index(row["tier"]) for row in passing])
+            rank = np.array([row["rank"] for row in passing])
+            places = dense_places(np.zeros(len(rank), int), tier, rank, ties)
+            made = quality_factors(replace(BUILT_IN["flash"], ties=ties), places).high.tolist()
+            assert made == [float(Fraction(text)) for text in variants[ties] if text]
+            n_met += 1
+    assert n_met > 15
 
 
 def test_table_that_ranks_a_lower_tier_higher_cannot_be_made() -> None:

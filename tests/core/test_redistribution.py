@@ -2,8 +2,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gagar_cli.core.estimators import Options
 from gagar_cli.core.factors import BUILT_IN
-from gagar_cli.core.redistribution import GRADINGS, Trajectories, Verdicts, judge_groups, redistribute
+from gagar_cli.core.judging import GRADINGS, Trajectories, Verdicts, judge_groups
+from gagar_cli.core.redistribution import redistribute
 
 ROWS = st.tuples(
     st.integers(0, 4),  # group
@@ -38,8 +40,8 @@ def verdicts(is_ranked: list[bool]) -> Verdicts:
 def advantages(rows: list[Row], is_ranked: list[bool]) -> list[float]:
     table = BUILT_IN["flash"]
     judged = judge_groups(trajectories(rows), verdicts(is_ranked))
-    columns, _, _ = redistribute(trajectories(rows), judged, table, "gagar", cap="bounded", limit=1.5)
-    return columns.advantage.tolist()
+    made = redistribute(trajectories(rows), judged, table, "gagar", Options())
+    return made.columns.advantage.tolist()
 
 
 @given(st.lists(ROWS, max_size=40), st.lists(st.booleans(), min_size=5, max_size=5))
@@ -78,7 +80,8 @@ def test_effects_are_measured_against_the_base() -> None:
     ]
     subject = trajectories(rows)
     judged = judge_groups(subject, verdicts([True]))
-    _, effects, paper = redistribute(subject, judged, BUILT_IN["flash"], "gagar", cap="none", limit=1.5)
+    _, effects, paper, _ = redistribute(subject, judged, BUILT_IN["flash"], "gagar", Options(cap="none"))
+    assert paper is not None
     assert (effects.n_capped, effects.n_changed_groups, effects.n_changed_failures) == (0, 1, 0)
     assert (paper.n_capped, paper.n_changed_groups, paper.n_changed_failures) == (1, 1, 2)
     assert (effects.max_amplification, paper.max_amplification) == (5 / 3, 1.55)

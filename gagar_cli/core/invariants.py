@@ -1,0 +1,120 @@
+"""What advantages keep and change, measured against r − mean r, and the groups where an invariant does not hold.
+
+The invariants are those of sum-preserving redistribution: the passes' total, every bit of a failure, the order of the
+factors, and a sum of 0. Methods that promise less break them by design.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from gagar_cli.core.batches import Batch, BoolArray, Estimate, IntArray
+from gagar_cli.core.double_double import FloatArray
+
+TOLERANCE = 1e-12
+"""Of the sum of the group's |advantages|: far above rounding, far below anything that training would notice."""
+
+
+class Effects(NamedTuple):
+    """What a set of advantages does to the groups, against the base."""
+
+    n_capped: int
+    n_changed_groups: int
+    """Groups with at least one advantage that is not bit for bit its base."""
+    n_changed_failures: int
+    """Failing trajectories whose advantage is not bit for bit its base."""
+    pass_sum_error: float
+    """Largest |Σ passes' advantage − Σ passes' base| of a group."""
+    max_amplification: float
+    """Largest advantage over base of a pass; 1 where nothing moved."""
+
+
+class Breach(NamedTuple):
+    """One invariant that one group breaks."""
+
+    group: int
+    """Dense code."""
+    detail: str
+    """What is broken and by how much, for a message."""
+
+
+def measure(batch: Batch, estimate: Estimate) -> Effects:
+    """The effects on one batch; rows without an advantage are left out."""
+    is_kept = batch.is_valid & ~np.isnan(estimate.advantage)
+    is_pass = is_kept & batch.is_passed
+    is_changed = is_kept & (estimate.advantage != estimate.base)
+    drift = _sum(estimate.advantage, is_pass) - _sum(estimate.base, is_pass)
+    amplification = np.divide(
+        estimate.advantage,
+        estimate.base,
+        out=np.ones_like(estimate.base),
+        where=is_pass & (estimate.base > 0),
+    )
+    return Effects(
+        n_capped=int(estimate.is_capped.sum()),
+        n_changed_groups=int(is_changed.any(axis=1).sum()),
+        n_changed_failures=int((is_changed & ~batch.is_passed).sum()),
+        pass_sum_error=float(np.abs(drift).max(initial=0.0)),
+        max_amplification=float(amplification.max(initial=1.0)),
+    )
+
+
+def total(effects: list[Effects]) -> Effects:
+    """The effects on all batches."""
+    return Effects(
+        n_capped=sum(each.n_capped for each in effects),
+        n_changed_groups=sum(each.n_changed_groups for each in effects),
+        n_changed_failures=sum(each.n_changed_failures for each in effects),
+        pass_sum_error=max((each.pass_sum_error for each in effects), default=0.0),
+        max_amplification=max((each.max_amplification for each in effects), default=1.0),
+    )
+
+
+def find_breaches(batch: Batch, estimate: Estimate, codes: IntArray) -> Iterator[Breach]:
+    """Every invariant that a group of the batch breaks; `codes`: (n_groups,) what to call the groups."""
+    is_kept = batch.is_valid & ~np.isnan(estimate.advantage)
+    is_pass = is_kept & batch.is_passed
+    advantage = np.where(is_kept, estimate.advantage, 0.0)
+    base = np.where(is_kept, estimate.base, 0.0)
+    allowed = TOLERANCE * np.maximum(np.abs(advantage).sum(axis=1), np.abs(base).sum(axis=1))
+
+    drift = _sum(advantage, is_pass) - _sum(base, is_pass)
+    for row in np.flatnonzero(np.abs(drift) > allowed):
+        yield Breach(int(codes[row]), f"the passing advantages' sum moved by {drift[row]:+.3g}")
+    n_changed = (is_kept & ~is_pass & (advantage != base)).sum(axis=1)
+    for row in np.flatnonzero(n_changed):
+        yield Breach(int(codes[row]), f"{n_changed[row]} failing advantages changed")
+    for row in np.flatnonzero(_is_disordered(batch, advantage, base, is_pass)):
+        yield Breach(int(codes[row]), "a better factor or rank does not get more")
+    residue = advantage.sum(axis=1)
+    for row in np.flatnonzero(np.abs(residue) > allowed):
+        yield Breach(int(codes[row]), f"the advantages' sum is {residue[row]:+.3g}, expected 0")
+
+
+def _is_disordered(batch: Batch, advantage: FloatArray, base: FloatArray, is_pass: BoolArray) -> BoolArray:
+    """(n_groups,) whether a pass with the better factor, or rank where the method has no factors, gets less.
+
+    Advantages are compared relative to the base, for rewards that are not binary.
+    """
+    if batch.standing is not None:
+        is_compared = is_pass & batch.is_subject & (batch.standing >= 0)
+        worth = -batch.standing.astype(np.float64)
+    else:
+        is_compared = is_pass & batch.is_candidate
+        worth = batch.factors.high
+    is_compared &= base > 0
+    worth = np.where(is_compared, worth, -np.inf)
+    gain = np.divide(advantage, base, out=np.full_like(base, -np.inf), where=is_compared)
+    order = np.argsort(-worth, axis=1, kind="stable")
+    worth, gain = np.take_along_axis(worth, order, 1), np.take_along_axis(gain, order, 1)
+    is_next = np.isfinite(worth[:, 1:])
+    least = np.minimum.accumulate(gain, axis=1)[:, :-1]
+    allowed = TOLERANCE * (1 + np.abs(np.where(is_next, least, 0.0)))
+    rise = np.subtract(gain[:, 1:], least, out=np.zeros_like(least), where=is_next)
+    is_better_before = worth[:, 1:] < worth[:, :-1]
+    return np.asarray((is_next & is_better_before & (rise > allowed)).any(axis=1))
+
+
+def _sum(values: FloatArray, is_counted: BoolArray) -> FloatArray:
+    return np.asarray(np.where(is_counted, values, 0.0).sum(axis=1))

@@ -1,0 +1,90 @@
+"""Options of a method from text: presets of trainers, and `NAME=VALUE` over them, checked."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from typing import Any, get_args
+
+from gagar_cli.core.caps import Cap
+from gagar_cli.core.estimators import METHODS, PRESETS, Options
+from gagar_cli.core.peers import Scale
+from gagar_cli.core.text import escape_untrusted, shorten
+from gagar_cli.errors import UsageError
+
+_CHOICES = {"scale": get_args(Scale), "process_over": ("passes", "group")}
+_FLAGS = {"true": True, "false": False}
+
+
+def read_options(
+    method: str, *, cap: Cap, limit: float, preset: str | None = None, assignments: Sequence[str] = ()
+) -> Options:
+    """The options of a method: the defaults, then the preset's, then what is set one by one.
+
+    Raises:
+        UsageError: an unknown name, an option that the method does not have, or a value out of range.
+    """
+    if method not in METHODS:
+        raise UsageError(f"--method is {_show(method)}, expected one of {', '.join(METHODS)}")
+    if cap not in get_args(Cap):
+        raise UsageError(f"--cap is {_show(cap)}, expected one of {', '.join(get_args(Cap))}")
+    if not 1 < limit < math.inf:
+        raise UsageError(f"--limit is {limit}, expected more than 1", "--method dr-grpo moves nothing")
+    options = Options(cap=cap, limit=limit)
+    if preset is not None:
+        if preset not in PRESETS:
+            raise UsageError(f"--like is {_show(preset)}, expected one of {', '.join(PRESETS)}")
+        if method != "grpo":
+            raise UsageError(f"--like is for --method grpo, and the method is {method}")
+        options = replace(options, **PRESETS[preset])  # type: ignore[arg-type]
+    settable = tuple(name for name in METHODS[method].options if name not in ("cap", "limit"))
+    for text in assignments:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise UsageError(f"--set is {_show(text)}, expected NAME=VALUE", "for example `--set alpha=0.4`")
+        if name not in settable:
+            raise _unknown(name, method, settable)
+        options = replace(options, **{name: _read(name, value)})
+    return options
+
+
+def shown_options(method: str, options: Options) -> dict[str, object]:
+    """The options that the method has, with their values."""
+    return {name: getattr(options, name) for name in METHODS[method].options}
+
+
+def _read(name: str, text: str) -> Any:
+    if name in _CHOICES:
+        if text not in _CHOICES[name]:
+            raise UsageError(f"--set {name} is {_show(text)}, expected one of {', '.join(_CHOICES[name])}")
+        return text
+    if name == "leave_one_out":
+        if text not in _FLAGS:
+            raise UsageError(f"--set {name} is {_show(text)}, expected true or false")
+        return _FLAGS[text]
+    if name == "ddof":
+        if text not in ("0", "1"):
+            raise UsageError(f"--set {name} is {_show(text)}, expected 0 or 1")
+        return int(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    # κ divides, and ε keeps groups whose rewards differ by rounding alone from having advantages of size 1.
+    is_positive = name in ("kappa", "epsilon")
+    if not (0 < value < math.inf if is_positive else 0 <= value < math.inf):
+        expected = "a number above 0" if is_positive else "a number from 0"
+        raise UsageError(f"--set {name} is {_show(text)}, expected {expected}")
+    return value
+
+
+def _unknown(name: str, method: str, settable: Sequence[str]) -> UsageError:
+    if not settable:
+        return UsageError(f"--set {_show(name)}: method {method} has no options to set")
+    nearest = get_close_matches(name, settable, n=1, cutoff=0.0)[0]
+    hint = f"its options are {', '.join(settable)}"
+    return UsageError(f"--set {_show(name)}: no option of method {method}, the nearest is {nearest}", hint)
+
+
+def _show(text: str) -> str:
+    return repr(shorten(escape_untrusted(text, keep_newlines=False), 80))

@@ -1,0 +1,194 @@
+"""What a method reads beside rewards and ranks, from the dump's extra columns or the rankings, checked row by row."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Literal, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from gagar_cli.core.batches import BoolArray, IntArray
+from gagar_cli.core.conditions import Condition, columns_of
+from gagar_cli.core.double_double import FloatArray
+from gagar_cli.core.estimators import METHODS, Need
+from gagar_cli.core.judging import Basis, Trajectories
+from gagar_cli.core.redistribution import Extras
+from gagar_cli.core.text import escape_untrusted, shorten
+from gagar_cli.errors import InputError, UsageError
+from gagar_cli.io.dump import Dump
+from gagar_cli.io.eligibility import rows_that_meet
+from gagar_cli.io.extras import extra_column
+from gagar_cli.io.ranked_index import RankedIndex
+from gagar_cli.io.records import METHOD_FIELDS
+
+ProcessSource = Literal["column", "rankings"]
+_KINDS = {pl.Float64: "numbers", pl.Boolean: "true and false", pl.String: "text"}
+
+
+class Inputs(NamedTuple):
+    """The trajectories with all that the method reads."""
+
+    trajectories: Trajectories
+    extras: Extras
+    basis: Basis
+    process_from: ProcessSource | None
+    """Where the process scores came from; None for methods that have none."""
+
+
+def wanted_columns(method: str, factor_column: str | None, condition: Condition | None) -> tuple[str, ...]:
+    """The extra columns to read from the dump."""
+    named = columns_of(condition) if condition is not None else ()
+    of_method = [name for name in METHODS[method].needs if name in METHOD_FIELDS]
+    return tuple(dict.fromkeys((*of_method, *([factor_column] if factor_column else []), *named)))
+
+
+def read_inputs(
+    dump: Dump,
+    ranked: RankedIndex,
+    method: str,
+    *,
+    has_rankings: bool,
+    factor_column: str | None,
+    condition: Condition | None,
+) -> Inputs:
+    """The inputs of the method.
+
+    Raises:
+        InputError: a column that is needed is missing, or a row lacks its value or has one out of range.
+        UsageError: `--eligible` names a column that is missing, or compares it with the wrong kind.
+    """
+    needs = METHODS[method].needs
+    reader = _Reader(dump, ranked)
+    rows = ranked.trajectories
+    if condition is not None:
+        _require_known(reader, condition)
+        meets = rows_that_meet(condition, dump.index, "--eligible")
+        rows = replace(rows, is_eligible=meets.to_numpy()[ranked.primary_rows])
+    is_subject = rows.is_valid if rows.is_eligible is None else rows.is_valid & rows.is_eligible
+    is_pass = is_subject & rows.is_passed & ~rows.is_violation
+
+    extras = Extras()
+    if factor_column:
+        extras = replace(extras, penalty=reader.penalties(factor_column, is_pass))
+    process_from: ProcessSource | None = None
+    if "process_score" in needs:
+        process_from = "rankings" if has_rankings and reader.is_missing("process_score") else "column"
+        if process_from == "rankings":
+            process = (ranked.weighted_score - 1) / 4
+            reader.refuse(
+                np.isnan(process) & (rows.tier >= 0) & is_pass,
+                lambda _: "has no weighted_score in the rankings, from which the process score would be made",
+                "grade with scores, or map a column with `--field process_score=PATH`",
+            )
+        else:
+            process = reader.process_scores(is_pass, is_subject)
+        extras = replace(extras, process=process)
+    if "format_ok" in needs:
+        extras = replace(extras, is_well_formed=reader.flags("format_ok", rows.is_valid))
+    if "error_class" in needs and extras.is_well_formed is not None:
+        is_wrong = is_subject & ~is_pass & extras.is_well_formed
+        classes = reader.classes("error_class", is_wrong, rows.is_violation)
+        extras = replace(extras, error_class=classes)
+    return Inputs(rows, extras, _basis(needs, process_from, has_rankings=has_rankings), process_from)
+
+
+def _basis(needs: tuple[Need, ...], process_from: ProcessSource | None, *, has_rankings: bool) -> Basis:
+    if process_from == "rankings" or "order" in needs or ("factors" in needs and has_rankings):
+        return "rankings"
+    return "penalty" if "factors" in needs else "nothing"
+
+
+class _Reader:
+    """Reads extra columns of the trajectories and refuses what is out of place."""
+
+    def __init__(self, dump: Dump, ranked: RankedIndex) -> None:
+        self._dump = dump
+        self._rows = ranked.primary_rows
+
+    def is_missing(self, name: str) -> bool:
+        return name in self._dump.report.missing_columns
+
+    def penalties(self, name: str, is_pass: BoolArray) -> FloatArray:
+        values = self._numbers(name, f"named by `--factor-column {_show(name)}`")
+        self.refuse(
+            is_pass & ~((values > 0) & (values <= 1)),
+            lambda row: f"{_show(name)} is {_told(values[row])}, expected more than 0 and at most 1",
+            "every passing attempt has a penalty: 1 leaves it as it is",
+        )
+        return values
+
+    def process_scores(self, is_pass: BoolArray, is_subject: BoolArray) -> FloatArray:
+        values = self._numbers("process_score", _mapping_hint("process_score"))
+        is_bad = (is_pass & np.isnan(values)) | (is_subject & ((values < 0) | (values > 1)))
+        self.refuse(
+            is_bad,
+            lambda row: f"process_score is {_told(values[row])}, expected a number from 0 to 1",
+            "the method compares the passing attempts of a group by it",
+        )
+        return values
+
+    def flags(self, name: str, is_needed: BoolArray) -> BoolArray:
+        column = self._column(name, pl.Boolean, _mapping_hint(name))
+        self.refuse(
+            is_needed & column.is_null().to_numpy(),
+            lambda _: f"{name} is null, expected true or false",
+            _mapping_hint(name),
+        )
+        return column.fill_null(value=False).to_numpy()
+
+    def classes(self, name: str, is_needed: BoolArray, is_violation: BoolArray) -> IntArray:
+        """Codes of texts, compared without case and outer blanks; −1 for none.
+
+        A violation passed its tests and so may have no error: it keeps its base, for a rare kind would be rewarded.
+        """
+        column = self._column(name, pl.String, _mapping_hint(name))
+        self.refuse(
+            is_needed & column.is_null().to_numpy() & ~is_violation,
+            lambda _: f"{name} is null, expected the kind of error of a failing attempt",
+            _mapping_hint(name),
+        )
+        texts = column.str.strip_chars().str.to_lowercase()
+        return texts.rank("dense").cast(pl.Int64).fill_null(0).to_numpy() - 1
+
+    def refuse(self, is_bad: BoolArray, describe: Callable[[int], str], hint: str) -> None:
+        """Raise for the first bad trajectory, with its place and how many more there are."""
+        bad = np.flatnonzero(is_bad)
+        if len(bad):
+            more = f" (and {len(bad) - 1:,} more like it)" if len(bad) > 1 else ""
+            where = self._dump.where(int(self._rows[bad[0]]))
+            raise InputError(f"{where}: {describe(int(bad[0]))}{more}", hint)
+
+    def _numbers(self, name: str, hint: str) -> FloatArray:
+        return self._column(name, pl.Float64, hint).fill_null(float("nan")).to_numpy()
+
+    def _column(self, name: str, dtype: type[pl.DataType], hint: str) -> pl.Series:
+        if self.is_missing(name):
+            raise InputError(f"{self._dump.sources[0]}: no record has {_show(name)}", hint)
+        column = self._dump.index[extra_column(name)]
+        if column.dtype not in (dtype, pl.Null):
+            found = _KINDS[type(column.dtype)]
+            raise InputError(
+                f"{self._dump.sources[0]}: {_show(name)} holds {found}, expected {_KINDS[dtype]}", hint
+            )
+        return column[self._rows].cast(dtype)
+
+
+def _require_known(reader: _Reader, condition: Condition) -> None:
+    for name in columns_of(condition):
+        if reader.is_missing(name):
+            raise UsageError(
+                f"--eligible names {_show(name)}, which no record has",
+                "a column or path of the dump, such as meta.task_type",
+            )
+
+
+def _mapping_hint(name: str) -> str:
+    return f"say where the dump has it with `--field {name}=PATH`"
+
+
+def _told(value: float) -> str:
+    return "null" if np.isnan(value) else f"{value:g}"
+
+
+def _show(name: str) -> str:
+    return shorten(escape_untrusted(name, keep_newlines=False), 80)

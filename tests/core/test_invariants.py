@@ -1,0 +1,56 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gagar_cli.core.batches import Batch, Estimate
+from gagar_cli.core.double_double import from_floats
+from gagar_cli.core.gagar import gagar
+from gagar_cli.core.invariants import find_breaches, measure
+
+BATCH = Batch(
+    rewards=np.array([[1.0, 1.0, 0.0, 0.0]]),
+    is_valid=np.ones((1, 4), dtype=bool),
+    is_passed=np.array([[True, True, False, False]]),
+    is_graded=np.array([True]),
+    factors=from_floats(np.array([[1.0, 0.2, 1.0, 1.0]])),
+)
+
+
+def breaches(*advantage: float, batch: Batch = BATCH) -> list[str]:
+    made = replace(gagar(batch), advantage=np.array([advantage]))
+    return [breach.detail for breach in find_breaches(batch, made, np.array([7]))]
+
+
+def test_what_is_kept_is_no_breach() -> None:
+    assert breaches(0.75, 0.25, -0.5, -0.5) == []
+    assert breaches(0.75 + 1e-16, 0.25, -0.5, -0.5) == []
+
+
+@pytest.mark.parametrize(
+    ("advantage", "expected"),
+    [
+        (
+            (0.75, 0.5, -0.5, -0.5),
+            ["the passing advantages' sum moved by +0.25", "the advantages' sum is +0.25, expected 0"],
+        ),
+        ((0.75, 0.25, np.nextafter(-0.5, 0), -0.5), ["1 failing advantages changed"]),
+        ((0.25, 0.75, -0.5, -0.5), ["a better factor or rank does not get more"]),
+    ],
+    ids=["sum", "one-bit-of-a-failure", "order"],
+)
+def test_every_invariant_is_told(advantage: tuple[float, ...], expected: list[str]) -> None:
+    assert breaches(*advantage) == expected
+
+
+def test_order_follows_ranks_where_a_method_has_them() -> None:
+    ranked = replace(BATCH, standing=np.array([[3, 1, -1, -1]]))
+    assert breaches(0.25, 0.75, -0.5, -0.5, batch=ranked) == []
+    assert breaches(0.75, 0.25, -0.5, -0.5, batch=ranked) == ["a better factor or rank does not get more"]
+
+
+def test_rows_without_an_advantage_are_left_out() -> None:
+    nothing = np.full((1, 4), np.nan)
+    made: Estimate = replace(gagar(BATCH), advantage=nothing)
+    assert list(find_breaches(BATCH, made, np.array([0]))) == []
+    assert measure(BATCH, made).pass_sum_error == 0.0
