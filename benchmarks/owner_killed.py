@@ -19,6 +19,7 @@ from gagar_cli.errors import SandboxError
 from gagar_cli.sandbox import bubblewrap, docker
 from gagar_cli.sandbox.base import Checkout, SandboxLimits, sandbox_user
 from gagar_cli.sandbox.bubblewrap_groups import group_places
+from gagar_cli.sandbox.docker_engine import connect
 from gagar_cli.sandbox.leftovers import removed_after_death
 from gagar_cli.sandbox.owner import current_owner, owned_name
 
@@ -60,7 +61,7 @@ def leftovers(name: str, owner: dict[str, str], mark: str) -> list[str]:
     places = [Path(tempfile.gettempdir()), *group_places()]
     found += [str(path) for place in places for path in place.glob(owner["name"] + "*")]
     if name == "docker":
-        client, _ = docker.connect()
+        client, _ = connect()
         filters = {"label": f"gagar.pid={owner['pid']}"}
         found += [f"container {one['Id'][:12]}" for one in client.containers(all=True, filters=filters)]
         found += [f"volume {one['Name']}" for one in client.volumes(filters=filters)["Volumes"] or []]

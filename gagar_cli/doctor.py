@@ -18,6 +18,7 @@ from gagar_cli.errors import SandboxError
 from gagar_cli.sandbox import bubblewrap, docker
 from gagar_cli.sandbox.base import Checkout, SandboxBackend, SandboxLimits, sandbox_user
 from gagar_cli.sandbox.bubblewrap_groups import HELD_BY_GROUPS
+from gagar_cli.sandbox.bubblewrap_needs import find_program
 from gagar_cli.sandbox.promises import ATTACKS, open_attacks
 from gagar_cli.sandbox.select import SandboxRequest, choose_backend
 from gagar_cli.sandbox.versions import engine_problem, runc_problem
@@ -119,7 +120,7 @@ async def _look_at_bubblewrap(request: SandboxRequest) -> tuple[BackendReport, d
     if report.state == "works" and backend.groups is not None and backend.groups.has_all:
         n_held, opens = _held("bubblewrap", dict.fromkeys(HELD_BY_GROUPS))
         report = replace(report, n_held=n_held, opens=opens)
-    return report, {"bubblewrap": _version_of(bubblewrap.find_program())}, []
+    return report, {"bubblewrap": _version_of(find_program())}, []
 
 
 async def _try(backend: SandboxBackend, description: str) -> BackendReport:

@@ -36,6 +36,7 @@ from gagar_cli.redistribution_summary import Losses, RedistributeResult, Samplin
 
 OUTPUT_SUFFIXES = (".parquet", ".pq", ".jsonl", ".jsonl.gz", ".jsonl.zst")
 _N_PHASES = 4
+_MAX_LISTED_GROUPS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,9 @@ def run(settings: RedistributeSettings, progress: ProgressCallback = no_progress
         progress(3, _N_PHASES, "writing")
         added = _added_columns(made.columns, judged, rows)
         replaced = _write(settings, dump, ranked, added)
-        result = _summarise(settings, plan, dump, ranked, inputs, judged, made, replaced)
+        result = replace(
+            _summarise(settings, plan, dump, ranked, inputs, judged, made), replaced_columns=replaced
+        )
     progress(4, _N_PHASES, "done")
     return result
 
@@ -163,7 +166,6 @@ def _summarise(
     inputs: Inputs,
     judged: Judged,
     made: Redistribution,
-    replaced: tuple[str, ...],
 ) -> RedistributeResult:
     rows = inputs.trajectories
     sequence_mean, token_mean = _expected_losses(dump.index, ranked, made.columns)
@@ -172,9 +174,10 @@ def _summarise(
     names = ("all_pass", "all_fail", "singleton", "no_valid")
     sampling = Sampling(n_mixed, *(outlines[name] for name in names))
     n_outside = 0 if rows.is_eligible is None else int((~rows.is_eligible).sum())
-    breaches = [
-        f"group {_group_name(dump.index, breach.group)}: {breach.detail}" for breach in made.breaches[:3]
-    ]
+    broken: dict[int, list[str]] = {}
+    for breach in made.breaches:
+        broken.setdefault(breach.group, []).append(breach.detail)
+    listed = [(code, "; ".join(broken[code])) for code in list(broken)[:_MAX_LISTED_GROUPS]]
     return RedistributeResult(
         output=settings.output,
         method=settings.method,
@@ -200,11 +203,10 @@ def _summarise(
         n_superseded=ranked.n_superseded,
         effects=made.effects,
         paper_effects=made.paper_effects,
-        n_broken_groups=len({breach.group for breach in made.breaches}) if settings.check else None,
-        breaches=tuple(breaches),
+        n_broken_groups=len(broken) if settings.check else None,
+        breaches=tuple(f"group {_group_name(dump.index, code)}: {details}" for code, details in listed),
         sequence_mean=sequence_mean,
         token_mean=token_mean,
-        replaced_columns=replaced,
     )
 
 

@@ -68,11 +68,11 @@ class RedistributeResult:
     n_broken_groups: int | None
     """Groups that break an invariant; None where it was not checked."""
     breaches: tuple[str, ...]
-    """The first of them, each with its group."""
+    """The first of those groups, each with what it breaks."""
     sequence_mean: Losses
     token_mean: Losses | None
     """None where a valid trajectory has no `n_output_tokens`."""
-    replaced_columns: tuple[str, ...]
+    replaced_columns: tuple[str, ...] = ()
     """Columns of the dump that a full copy has with new values."""
 
     @property

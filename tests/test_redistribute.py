@@ -411,7 +411,10 @@ def test_full_copy_from_json_lines_to_parquet_is_refused(bench: Workbench, tmp_p
     ("settings", "message"),
     [
         ({"method": "ppo"}, "--method is 'ppo', expected one of gagar, gagar-reward, downweight, dr-grpo"),
-        ({"cap": "tight"}, "--cap is 'tight', expected one of none, paper, bounded, waterfill, temper, pass-recentre"),
+        (
+            {"cap": "tight"},
+            "--cap is 'tight', expected one of none, paper, bounded, waterfill, temper, pass-recentre",
+        ),
         ({"limit": 1.0}, "--limit is 1.0, expected more than 1"),
         ({"tiers": "no-such"}, "--tiers is no-such: neither a built-in table"),
         ({"rankings": None}, "--rankings is missing"),

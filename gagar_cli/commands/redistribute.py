@@ -156,10 +156,9 @@ def redistribute(
         redistribute_table(result), result.to_record(), as_json=as_json, to_stderr=output == "-", quiet=quiet
     )
     if result.n_broken_groups:
+        where = f"{result.n_broken_groups:,} of {sum(result.n_groups.values()):,} groups"
         listed = "\n".join(result.breaches)
-        raise GateError(
-            f"--check: {result.n_broken_groups:,} groups break an invariant\n{listed}", _CHECK_HINT
-        )
+        raise GateError(f"--check: an invariant is broken in {where}\n{listed}", _CHECK_HINT)
     if result.basis == "rankings":
         _check_grading(result, max_ungraded)
 

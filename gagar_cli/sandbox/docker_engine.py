@@ -13,7 +13,12 @@ from typing import Any, NamedTuple
 from gagar_cli.core.text import escape_untrusted, shorten
 from gagar_cli.errors import SandboxError
 from gagar_cli.sandbox.owner import LABEL_PREFIX, current_owner, is_orphaned
+from gagar_cli.sandbox.versions import EngineFacts, read_engine_facts
 
+ENGINE_SECONDS = 60
+"""For one answer of the engine."""
+MAX_COMMANDS = 64
+"""That run side by side; each holds a thread and a connection."""
 _EXIT_SECONDS = 3.0
 """For the engine to tell the exit code of a command that has closed its output."""
 _GO_DIRECTORY = 1 << 31
@@ -58,12 +63,24 @@ def held_connection(wrapper: Any) -> Iterator[socket.socket]:
             response.close()
 
 
-def try_socket(address: str) -> None:
-    """Connect to a local engine once; the SDK leaves a socket behind that cannot connect."""
-    path = address.partition("unix://")[2]
-    if path:
-        with socket.socket(socket.AF_UNIX) as probe:
-            probe.connect(path)
+def connect() -> tuple[Any, EngineFacts]:
+    """A client of the engine that the environment names, or of the local one, and what the engine says of itself.
+
+    Raises:
+        SandboxError: none answers.
+    """
+    import docker.constants
+    from docker.errors import DockerException
+
+    hint = "start it, or point DOCKER_HOST at one; `--sandbox bubblewrap` needs none"
+    try:
+        with mapped_errors("no docker engine answers", hint):
+            address = docker.utils.kwargs_from_env().get("base_url") or docker.constants.DEFAULT_UNIX_SOCKET
+            _try_socket(address)
+            client = docker.from_env(timeout=ENGINE_SECONDS, max_pool_size=MAX_COMMANDS).api
+            return client, read_engine_facts(client.version(), client.info())
+    except DockerException as error:
+        raise SandboxError(f"no docker engine answers: {error}", hint) from error
 
 
 def find_image(client: Any, name: str) -> Image:
@@ -128,9 +145,11 @@ def check_directory(client: Any, image: Image, path: str) -> None:
 
 
 def is_running(client: Any, execution: str) -> bool:
-    """Whether an exec still runs; one whose container is gone does not."""
+    """Whether an exec has not ended; one whose container is gone has."""
     try:
-        return bool(client.exec_inspect(execution)["Running"])
+        found = client.exec_inspect(execution)
+        # A busy engine answers to the start of one that does not run yet: no exit code tells the two apart.
+        return bool(found["Running"]) or found["ExitCode"] is None
     except OSError as error:
         if _is_gone(error):
             return False
@@ -196,3 +215,11 @@ def reap_orphans(client: Any) -> list[str]:
 
 def _is_gone(error: OSError) -> bool:
     return getattr(error, "status_code", None) in (_NOT_FOUND, _CONFLICT)
+
+
+def _try_socket(address: str) -> None:
+    """Connect to a local engine once; the SDK leaves a socket behind that cannot connect."""
+    path = address.partition("unix://")[2]
+    if path:
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.connect(path)

@@ -12,6 +12,8 @@ from gagar_cli.sandbox.output import MAX_READ_BYTES, CappedOutput
 
 _LOOK_SECONDS = 0.2
 """How late a cancellation is seen, or the end of a command whose children keep its output open."""
+_FLUSH_SECONDS = 1.0
+"""For what a command wrote to come through a busy engine after its end, where its children keep the output open."""
 _CHUNK_BYTES = 1 << 16
 _HEADER = struct.Struct(">BxxxL")
 _STDERR = 2
@@ -51,17 +53,20 @@ class ExecStream:
         `deadline` is a time of `time.monotonic`; `has_exited` is asked whenever nothing came for a while.
         """
         connection.setblocking(False)
+        closing: float | None = None
         with selectors.DefaultSelector() as selector:
             selector.register(connection, selectors.EVENT_READ)
             while not is_cancelled():
-                n_seconds = deadline - time.monotonic()
-                if n_seconds <= 0:
+                now = time.monotonic()
+                if closing is not None and now >= closing:
+                    return End.CLOSED
+                if now >= deadline:
                     return End.TIMED_OUT
-                is_quiet = not selector.select(min(_LOOK_SECONDS, n_seconds))
-                # Asked before the last read, which so gets everything that was written until the end.
-                is_over = is_quiet and has_exited()
+                is_quiet = not selector.select(min(_LOOK_SECONDS, deadline - now))
+                if is_quiet and closing is None and has_exited():
+                    closing = time.monotonic() + _FLUSH_SECONDS
                 # Read in any case: TLS may hold back what the selector cannot see.
-                if not self._receive(connection, everything=is_over) or is_over:
+                if not self._receive(connection):
                     return End.CLOSED
                 if self.stdout.n_bytes + self.stderr.n_bytes > MAX_READ_BYTES:
                     return End.FLOODED
@@ -81,15 +86,13 @@ class ExecStream:
             self._n_left -= len(part)
             (self.stderr if self._stream == _STDERR else self.stdout).add(part)
 
-    def _receive(self, connection: socket.socket, *, everything: bool) -> bool:
+    def _receive(self, connection: socket.socket) -> bool:
         """Whether there may be more."""
-        while True:
-            try:
-                chunk = connection.recv(_CHUNK_BYTES)
-            except _NOTHING_YET:
-                return True
-            except OSError:
-                return False
-            self.feed(chunk)
-            if not (chunk and everything):
-                return bool(chunk)
+        try:
+            chunk = connection.recv(_CHUNK_BYTES)
+        except _NOTHING_YET:
+            return True
+        except OSError:
+            return False
+        self.feed(chunk)
+        return bool(chunk)

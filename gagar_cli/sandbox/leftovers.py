@@ -107,11 +107,10 @@ def _is_ours(directory: Path) -> bool:
 
 
 def _reap_engine() -> tuple[str, list[str]]:
-    from gagar_cli.sandbox import docker
-    from gagar_cli.sandbox.docker_engine import mapped_errors, reap_orphans
+    from gagar_cli.sandbox.docker_engine import connect, mapped_errors, reap_orphans
 
     try:
-        client, facts = docker.connect()
+        client, facts = connect()
         with contextlib.closing(client), mapped_errors("the docker engine failed"):
             return facts.engine, reap_orphans(client)
     except SandboxError as error:

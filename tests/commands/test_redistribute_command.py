@@ -157,7 +157,8 @@ def test_check_is_a_gate_that_names_the_group(folder: Path) -> None:
     done = gagar(folder, *arguments, "--paper")
     assert done.returncode == 4
     assert done.stderr.startswith(
-        'error: --check: 1 groups break an invariant\ngroup "g": the passing advantages\' sum moved by -0.05\n'
+        "error: --check: an invariant is broken in 1 of 1 groups\n"
+        'group "g": the passing advantages\' sum moved by -0.05; 2 failing advantages changed\n'
     )
     assert advantages((folder / "out.jsonl").read_text()) == [0.775, 0.175, -0.475, -0.475]
 

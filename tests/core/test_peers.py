@@ -17,6 +17,7 @@ from gagar_cli.core.batches import Batch
 from gagar_cli.core.double_double import from_floats
 from gagar_cli.core.estimators import METHODS, PRESETS, Options, estimate
 from gagar_cli.core.gagar import gagar
+from gagar_cli.core.grouping import outline_groups
 from gagar_cli.core.peers import dr_grpo, edas, grpo, papo, ranking_reward, recode, rloo
 
 SHARED = Path(__file__).resolve().parents[2].parent / "shared"
@@ -201,6 +202,17 @@ def test_papers_cap_is_that_of_the_public_transcription(group: Group) -> None:
     assert_near(made.advantage, peer["advantage"], DOUBLE)
     assert made.multiplier[0] == pytest.approx(peer["lam_used"], abs=1e-13)
     assert bool(made.is_capped[0]) == peer["capped"]
+
+
+@by_group
+def test_dynamic_sampling_keeps_what_verl_keeps_but_for_groups_of_one(group: Group) -> None:
+    """verl looks at the deviation of raw rewards, this at valid passes after integrity."""
+    rows, peer = group["input"], group["peers"]["dynamic_sampling_verl_keep"]
+    if peer is None or any(row["infra_invalid"] or row["integrity_violation"] for row in rows):
+        return
+    batch = raw_batch(group)
+    outlines = outline_groups(np.zeros(len(rows), dtype=int), batch.is_passed[0], ~batch.is_valid[0], 1)
+    assert bool(outlines.is_mixed[0]) == (peer and len(rows) > 1)
 
 
 def test_scores_that_are_equal_by_rounding_only_move_nothing() -> None:

@@ -86,6 +86,27 @@ def test_output_that_children_hold_open_does_not_keep_it(pair):
     assert stream.stdout.text == "done"
 
 
+def test_output_that_comes_late_through_the_engine_is_read(pair):
+    stream = ExecStream(100)
+    threading.Timer(0.5, pair[1].sendall, [frame(1, b"late")]).start()
+    assert pump(stream, pair[0], has_exited=lambda: True) is End.CLOSED
+    assert stream.stdout.text == "late"
+
+
+def test_children_that_write_on_do_not_keep_it(pair):
+    stream, stopped = ExecStream(100), threading.Event()
+
+    def write() -> None:
+        while not stopped.wait(0.3):
+            pair[1].sendall(frame(1, b"x"))
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    assert pump(stream, pair[0], has_exited=lambda: True) is End.CLOSED
+    stopped.set()
+    writer.join()
+
+
 def test_a_cancellation_is_seen(pair):
     cancelled = threading.Event()
     threading.Timer(0.1, cancelled.set).start()
