@@ -21,6 +21,8 @@ _TYPES: dict[str, type[pl.DataType]] = {
     "advantage": pl.Float64,
 }
 _COUNTS = ("n_turns", "n_output_tokens")
+_FLAGS = ("infra_failure", "mask_sample")
+"""Missing or null is false."""
 
 
 def clean_scalars(table: pl.DataFrame, fields: Fields, group_field: str | None) -> pl.DataFrame | None:
@@ -68,7 +70,10 @@ def _is_nested(table: pl.DataFrame, fields: Fields) -> bool:
 
 def _absent(name: str, type_: type[pl.DataType], height: int) -> pl.Series | None:
     """A column that the table lacks; not for ids, which are made from the place."""
-    return None if name == "trajectory_id" else pl.repeat(None, height, dtype=type_, eager=True).alias(name)
+    if name == "trajectory_id":
+        return None
+    value = False if name in _FLAGS else None
+    return pl.repeat(value, height, dtype=type_, eager=True).alias(name)
 
 
 def _identifiers(column: pl.Series, name: str) -> pl.Series | None:
@@ -100,4 +105,4 @@ def _checked(column: pl.Series, name: str, type_: type[pl.DataType]) -> pl.Serie
         return None
     if type_ == pl.Float64 and (made.is_infinite().any() or (name == "advantage" and made.is_nan().any())):
         return None
-    return made.fill_null(value=False) if name in ("infra_failure", "mask_sample") else made
+    return made.fill_null(value=False) if name in _FLAGS else made

@@ -42,7 +42,7 @@ from gagar_cli.sandbox.docker_options import container_config, launch_with_patch
 from gagar_cli.sandbox.docker_stream import End, ExecStream
 from gagar_cli.sandbox.launcher import BASE, describe_failure, encode_patch, read_launch
 from gagar_cli.sandbox.owner import current_owner
-from gagar_cli.sandbox.versions import EngineFacts, needs_own_filter
+from gagar_cli.sandbox.versions import EngineFacts, check_runtime, needs_own_filter
 
 _MAX_STARTS = 3
 
@@ -289,12 +289,7 @@ def _open_backend(image: str | None, runtime: str | None, pull: bool) -> DockerB
     client, facts = connect()
     backend = DockerBackend(client, image, facts, runtime=runtime, pull=pull)
     try:
-        if runtime is not None and runtime not in facts.runtimes:
-            names = ", ".join(facts.runtimes) or "none that it names"
-            raise SandboxError(
-                f"{facts.engine} has no runtime {runtime!r}, only {names}",
-                "add it to the engine's configuration, or leave `--runtime` out",
-            )
+        check_runtime(facts, runtime)
         with mapped_errors("the docker engine failed"):
             reap_orphans(client)
         if image is not None:

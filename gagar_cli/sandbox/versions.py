@@ -4,6 +4,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from gagar_cli.errors import SandboxError
+
 _FIRST_ENGINE_WITH_GOOD_DEFAULT = 25
 _LEAKED_DIRECTORY = "CVE-2024-21626: a container can reach the machine's files by a directory left open"
 _REDIRECTED_MOUNTS = (
@@ -74,6 +76,20 @@ def engine_problem(facts: EngineFacts) -> str | None:
         f"{facts.engine}: before 25 its own system call filter lets io_uring and AF_VSOCK through; "
         "gagar's sandboxes bring their own, other containers of this machine do not"
     )
+
+
+def check_runtime(facts: EngineFacts, runtime: str | None) -> None:
+    """Look for a runtime among the engine's; None is its default.
+
+    Raises:
+        SandboxError: it has none of that name.
+    """
+    if runtime is not None and runtime not in facts.runtimes:
+        names = ", ".join(facts.runtimes) or "none that it names"
+        raise SandboxError(
+            f"{facts.engine} has no runtime {runtime!r}, only {names}",
+            "add it to the engine's configuration, or leave `--runtime` out",
+        )
 
 
 def _triple(version: str) -> tuple[int, int, int] | None:
