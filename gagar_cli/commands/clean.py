@@ -7,7 +7,7 @@ from gagar_cli.console import write_note, write_summary
 from gagar_cli.sandbox.leftovers import remove_leftovers
 from gagar_cli.tables import rows_table
 
-app = typer.Typer(rich_markup_mode=None)
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
 @app.command()

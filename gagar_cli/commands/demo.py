@@ -10,7 +10,7 @@ from gagar_cli.commands.options import Json, Quiet, Sandbox, SandboxImage
 from gagar_cli.console import print_result, progress_bar, write_line, write_note, write_summary
 from gagar_cli.tables import demo_tables, grade_table, redistribute_table
 
-app = typer.Typer(rich_markup_mode=None)
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
 @app.command()

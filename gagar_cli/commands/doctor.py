@@ -11,7 +11,7 @@ from gagar_cli.console import print_result, write_summary
 from gagar_cli.sandbox.select import SandboxRequest
 from gagar_cli.tables import doctor_tables
 
-app = typer.Typer(rich_markup_mode=None)
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
 @app.command()

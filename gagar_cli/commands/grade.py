@@ -33,7 +33,7 @@ from gagar_cli.grader.loop import GroupLimits
 from gagar_cli.sandbox.base import SandboxLimits
 from gagar_cli.tables import grade_table
 
-app = typer.Typer(rich_markup_mode=None)
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
 @app.command()

@@ -8,7 +8,7 @@ import typer
 from gagar_cli.console import write_note
 from gagar_cli.errors import EndpointError
 
-app = typer.Typer(rich_markup_mode=None)
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 _BACKLOG = 128
 

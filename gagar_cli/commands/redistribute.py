@@ -22,7 +22,7 @@ from gagar_cli.errors import GagarError, GateError, UsageError
 from gagar_cli.redistribution_summary import RedistributeResult
 from gagar_cli.tables import redistribute_table
 
-app = typer.Typer(rich_markup_mode=None)
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
 _CHECK_HINT = "--cap bounded keeps all invariants; the paper's cap and most other methods do not, by design"
 
 

@@ -12,7 +12,7 @@ from gagar_cli.io.tier_tables import read_tier_table
 from gagar_cli.tables import tier_examples_table, tier_tables_table
 from gagar_cli.tier_examples import show_examples, table_record
 
-app = typer.Typer(rich_markup_mode=None)
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
 @app.command()

@@ -3,7 +3,7 @@ from contextlib import suppress
 
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gagar_cli.errors import InputError
@@ -49,6 +49,7 @@ def comparable(rows: list[Scalars]) -> list[str]:
     return [repr(row) for row in rows]
 
 
+@example(pl.DataFrame({"row": [0], "group_id": [0], "trajectory_id": [0], "reward": [0]}), "group_id")
 @given(tables(), st.sampled_from(["group_id", "instance_id", "row"]))
 def test_what_passes_the_columns_is_what_the_records_say(table: pl.DataFrame, group_field: str) -> None:
     clean = clean_scalars(table, Fields({}), group_field)
