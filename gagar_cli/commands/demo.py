@@ -42,3 +42,4 @@ def demo(
         print_result(table)
     write_line("The grader is the rule-based offline model, not a language model. Written:")
     write_line(f"  {output / use_case.RANKINGS_NAME}  {output / use_case.ADVANTAGES_NAME}")
+    write_line("Next, your own dump: `gagar grade --help`; what this machine can sandbox: `gagar doctor`.")
