@@ -1,14 +1,23 @@
 """`gagar grade`: flags to settings, one call, print the result."""
 
-import json
-import os
-from collections.abc import Mapping
-from typing import Annotated, Any
-from urllib.parse import urlsplit
+from typing import Annotated
 
 import typer
 
 from gagar_cli import grade as use_case
+from gagar_cli.commands.endpoint_options import (
+    ApiKeyEnv,
+    BaseUrl,
+    CallAttempts,
+    CallSeconds,
+    ExtraBody,
+    Headers,
+    MaxOutputTokens,
+    Model,
+    ModelSeed,
+    Temperature,
+    endpoint_settings,
+)
 from gagar_cli.commands.options import (
     Dumps,
     Environment,
@@ -28,7 +37,6 @@ from gagar_cli.commands.options import (
 )
 from gagar_cli.console import progress_bar, write_note, write_summary
 from gagar_cli.errors import GagarError, GateError, UsageError
-from gagar_cli.grader.client import OFFLINE_MODEL, EndpointSettings
 from gagar_cli.grader.loop import GroupLimits
 from gagar_cli.sandbox.base import SandboxLimits
 from gagar_cli.tables import grade_table
@@ -42,37 +50,16 @@ def grade(
     output: Annotated[
         str, typer.Option("--output", "-o", help="rankings: .jsonl (resumable), .parquet, or - for stdout")
     ],
-    model: Annotated[str, typer.Option("--model", help="grader model; `offline` is the rule-based one")],
-    base_url: Annotated[
-        str | None,
-        typer.Option("--base-url", help="OpenAI-compatible endpoint, ending in /v1  [env: OPENAI_BASE_URL]"),
-    ] = None,
-    api_key_env: Annotated[
-        str,
-        typer.Option(
-            "--api-key-env", help="name of the variable that holds the key; none needed on loopback"
-        ),
-    ] = "OPENAI_API_KEY",
-    temperature: Annotated[float | None, typer.Option("--temperature", help="sent only where given")] = None,
-    model_seed: Annotated[
-        int | None, typer.Option("--model-seed", help="the endpoint's seed, sent only where given")
-    ] = None,
-    max_output_tokens: Annotated[
-        int | None, typer.Option("--max-output-tokens", min=1, help="of one reply")
-    ] = None,
-    extra_body: Annotated[
-        str | None, typer.Option("--extra-body", metavar="JSON", help="more fields of each request")
-    ] = None,
-    headers: Annotated[
-        list[str] | None,
-        typer.Option("--header", metavar="NAME:VALUE", help="one more header of each request"),
-    ] = None,
-    call_seconds: Annotated[
-        float, typer.Option("--call-seconds", min=1, help="deadline of one call")
-    ] = 600.0,
-    call_attempts: Annotated[
-        int, typer.Option("--call-attempts", min=1, help="tries of one call, with growing waits between")
-    ] = 6,
+    model: Model,
+    base_url: BaseUrl = None,
+    api_key_env: ApiKeyEnv = "OPENAI_API_KEY",
+    temperature: Temperature = None,
+    model_seed: ModelSeed = None,
+    max_output_tokens: MaxOutputTokens = None,
+    extra_body: ExtraBody = None,
+    headers: Headers = None,
+    call_seconds: CallSeconds = 600.0,
+    call_attempts: CallAttempts = 6,
     max_turns: Annotated[int, typer.Option("--max-turns", min=1, help="replies a group")] = 40,
     max_group_tokens: Annotated[
         int, typer.Option("--max-group-tokens", min=1, help="input and output tokens a group")
@@ -135,18 +122,18 @@ def grade(
     settings = use_case.GradeSettings(
         dumps=tuple(dumps),
         output=output,
-        endpoint=EndpointSettings(
+        endpoint=endpoint_settings(
             model=model,
-            base_url=(address := _check_url(base_url, model)),
-            api_key=_read_key(api_key_env, address),
+            base_url=base_url,
+            api_key_env=api_key_env,
             temperature=temperature,
-            seed=model_seed,
+            model_seed=model_seed,
             max_output_tokens=max_output_tokens,
-            extra_body=_parse_object(extra_body),
-            headers=_parse_headers(headers),
+            extra_body=extra_body,
+            headers=headers,
             call_seconds=call_seconds,
-            max_attempts=call_attempts,
-            max_connections=concurrency,
+            call_attempts=call_attempts,
+            concurrency=concurrency,
         ),
         read=read_options(
             fields, explode, group_by, pass_threshold=pass_threshold, on_bad_record=on_bad_record
@@ -187,62 +174,3 @@ def grade(
         raise GateError(
             f"{result.ungraded_share:.1%} of the groups are ungraded, more than --max-ungraded {max_ungraded:.1%}"
         )
-
-
-def _check_url(base_url: str | None, model: str) -> str | None:
-    # The offline model leaves this process only where the command line says so.
-    if model != OFFLINE_MODEL:
-        base_url = base_url or os.environ.get("OPENAI_BASE_URL")
-    elif base_url is None:
-        return None
-    if base_url is None:
-        raise UsageError(
-            f"--model {model} needs --base-url", "`--model offline` is the rule-based grader that needs none"
-        )
-    parts = urlsplit(base_url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UsageError(
-            "--base-url is not an http or https address", "for example `http://127.0.0.1:8000/v1`"
-        )
-    if parts.username or parts.password:
-        raise UsageError(
-            "--base-url holds credentials", "put the key into the variable that `--api-key-env` names"
-        )
-    return base_url
-
-
-def _read_key(variable: str, base_url: str | None) -> str | None:
-    """The key; none is needed by the offline model or on loopback."""
-    key = os.environ.get(variable, "").strip()
-    if any(not char.isprintable() or ord(char) > 126 for char in key):
-        raise UsageError(f"{variable} holds characters that no key has", "set it again without line breaks")
-    if key:
-        return key
-    host = urlsplit(base_url or "").hostname or ""
-    if base_url is None or host == "localhost" or host.startswith("127.") or host == "::1":
-        return None
-    raise UsageError(
-        f"{variable} is not set", "export the key under that name, or name another with `--api-key-env`"
-    )
-
-
-def _parse_object(text: str | None) -> Mapping[str, Any]:
-    if text is None:
-        return {}
-    try:
-        value = json.loads(text)
-    except ValueError as error:
-        raise UsageError(f"--extra-body is not JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise UsageError("--extra-body is no JSON object", "for example `--extra-body '{\"top_k\": 20}'`")
-    return value
-
-
-def _parse_headers(values: list[str] | None) -> Mapping[str, str]:
-    headers = {}
-    for value in values or []:
-        name, colon, content = value.partition(":")
-        if not colon or not name.strip():
-            raise UsageError("--header is not of the form NAME:VALUE")
-        headers[name.strip()] = content.strip()
-    return headers

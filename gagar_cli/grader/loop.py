@@ -1,27 +1,23 @@
 """The conversation about one group: ask, run the tools, until a ranking is accepted or a limit is met.
 
-A submission is parsed strictly and every finding is looked up. What is wrong or unproven goes back to the grader, at
-most `max_reasks` times; after that the proven part counts, or the group is ungraded. The first accepted one ends it.
+Submissions are judged in `acceptance`; the first accepted one ends it. What the grader is told first, and which tools
+it has, come from outside.
 """
 
 import asyncio
 import itertools
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gagar_cli.core.evidence import parse_coordinate
-from gagar_cli.core.integrity import is_copied_from, is_runner_file
-from gagar_cli.core.ranking import Finding, RankedCandidate
-from gagar_cli.core.submission import parse_submission
-from gagar_cli.core.verdict import MAX_UNPROVEN_SHARE, describe_unproven, review, settle, unproven_share
+from gagar_cli.core.ranking import RankedCandidate
 from gagar_cli.errors import LimitError, VerdictError
+from gagar_cli.grader.acceptance import Acceptance, SentBackError
 from gagar_cli.grader.client import EndpointClient, Reply, RequestedCall
 from gagar_cli.grader.pages import show_inline
-from gagar_cli.grader.prompts import system_prompt, task_prompt
-from gagar_cli.grader.tools import SUBMIT, Toolbox
-from gagar_cli.grader.workspace import Workspace
+from gagar_cli.grader.tool_schemas import SUBMIT
+from gagar_cli.grader.tools import Toolbox
 
 MAX_PARALLEL_CALLS = 64
 MAX_BAD_REPLIES = 3
@@ -36,6 +32,7 @@ class GroupLimits:
     """Input and output of all calls together."""
     max_seconds: float = 1800.0
     max_reasks: int = 2
+    """How often a submission may be sent back."""
 
 
 @dataclass(slots=True)
@@ -59,13 +56,14 @@ class Usage:
 class Conversation:
     """One group's grading while it goes on; its messages and usage stand also after it failed."""
 
-    workspace: Workspace
+    opening: Sequence[dict[str, Any]]
+    """The messages before the first reply: the rules, then what to do."""
     toolbox: Toolbox
+    acceptance: Acceptance
     client: EndpointClient
     limits: GroupLimits
     messages: list[dict[str, Any]] = field(default_factory=list)
     usage: Usage = field(default_factory=Usage)
-    _n_submissions: int = 0
     _n_bad_replies: int = 0
 
     async def run(self) -> tuple[RankedCandidate, ...]:
@@ -76,10 +74,7 @@ class Conversation:
             LimitError: a budget is used up.
             EndpointError: the endpoint failed.
         """
-        self.messages = [
-            {"role": "system", "content": system_prompt()},
-            {"role": "user", "content": task_prompt(self.workspace)},
-        ]
+        self.messages = list(self.opening)
         deadline = time.monotonic() + self.limits.max_seconds
         try:
             async with asyncio.timeout(self.limits.max_seconds):
@@ -163,8 +158,8 @@ class Conversation:
             return None, self._refuse_arguments(call)
         try:
             # Findings are looked up in logs of any size: not on the event loop, which serves the other groups.
-            return await asyncio.to_thread(self._accept, call.arguments), "accepted"
-        except _SentBackError as error:
+            return await asyncio.to_thread(self.acceptance.accept, call.arguments), "accepted"
+        except SentBackError as error:
             return None, f"error: not accepted, submit again:\n{error}"
 
     def _refuse_arguments(self, call: RequestedCall) -> str:
@@ -175,47 +170,3 @@ class Conversation:
         self._n_bad_replies += 1
         if self._n_bad_replies > MAX_BAD_REPLIES:
             raise VerdictError(f"unusable replies: {what}")
-
-    def _accept(self, arguments: Mapping[str, Any]) -> tuple[RankedCandidate, ...]:
-        """The ranking that a submission makes.
-
-        Raises:
-            _SentBackError: something is wrong with it, and the grader may try again.
-            VerdictError: something is wrong with it, and it may not.
-        """
-        self._n_submissions += 1
-        is_last = self._n_submissions > self.limits.max_reasks
-        workspace = self.workspace
-        try:
-            submission = parse_submission(arguments, workspace.candidates, workspace.twins)
-        except VerdictError as error:
-            if is_last:
-                raise VerdictError(f"invalid submission: {error.message.splitlines()[0]}") from error
-            raise _SentBackError(error.message) from error
-        reviewed = review(submission, workspace.lines_near, workspace.twins, self._lacking_proof)
-        unproven = describe_unproven(reviewed)
-        if unproven and not is_last:
-            raise _SentBackError("\n".join([*unproven, "prove each with a finding, or withdraw it"]))
-        if unproven_share(reviewed) > MAX_UNPROVEN_SHARE:
-            raise VerdictError(f"unproven claims: {unproven_share(reviewed):.0%} of the negative claims")
-        return settle(reviewed, submission.order, workspace.trajectory_ids, workspace.twins)
-
-    def _lacking_proof(self, candidate: str, findings: Sequence[Finding]) -> str | None:
-        """What an integrity verdict lacks: a lead's turn and a patch finding, and that the one brought in the other."""
-        attempt = self.workspace.attempts[candidate]
-        supporting = [finding for finding in findings if "integrity_violation" in finding.supports]
-        patches = [parse_coordinate(one.at, "patch") for one in supporting if one.kind == "patch"]
-        turns = [parse_coordinate(one.at, "turn").number or 0 for one in supporting if one.kind == "turn"]
-        if not turns or not patches:
-            return "an integrity verdict needs a turn finding and a patch finding"
-        if any(is_runner_file(place.path or "") for place in patches):
-            return None
-        leads = {lead.turn for lead in attempt.leads}
-        added, known = self.workspace.patch_texts(candidate)
-        if any(is_copied_from(added, known, attempt.turns, number) for number in leads.intersection(turns)):
-            return None
-        return "the patch's added lines do not stand in the result of a cited lead before they were written"
-
-
-class _SentBackError(Exception):
-    """A submission that goes back to the grader; the text says what to mend."""

@@ -14,10 +14,11 @@ from gagar_cli.core.ranking import GroupRanking, RankedCandidate
 from gagar_cli.core.schema import Group
 from gagar_cli.core.text import escape_untrusted, shorten
 from gagar_cli.errors import EndpointError, LimitError, SandboxError, VerdictError
+from gagar_cli.grader.acceptance import Acceptance
 from gagar_cli.grader.checks import CheckRunner, OpenSandbox
 from gagar_cli.grader.client import EndpointClient
 from gagar_cli.grader.loop import Conversation, GroupLimits
-from gagar_cli.grader.prompts import prompt_version
+from gagar_cli.grader.prompts import opening, prompt_version
 from gagar_cli.grader.tools import Toolbox
 from gagar_cli.grader.workspace import Repository, Workspace
 
@@ -60,7 +61,13 @@ async def grade_group(
         checks = CheckRunner(
             workspace, means.sandbox_name, means.open_sandbox, max_seconds=means.check_seconds
         )
-    conversation = Conversation(workspace, Toolbox(workspace, checks), client, limits)
+    conversation = Conversation(
+        opening(workspace),
+        Toolbox(workspace, checks),
+        Acceptance(workspace, limits.max_reasks),
+        client,
+        limits,
+    )
     candidates: tuple[RankedCandidate, ...] = ()
     reason: str | None = None
     try:

@@ -9,8 +9,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gagar_cli.core.patch import PatchConflict
-from gagar_cli.core.ranking import FLAGS
-from gagar_cli.core.rubric import DIMENSIONS
 from gagar_cli.errors import CheckoutError
 from gagar_cli.grader import views
 from gagar_cli.grader.checks import (
@@ -22,134 +20,14 @@ from gagar_cli.grader.checks import (
 )
 from gagar_cli.grader.pages import cite, head_and_tail, page, show_inline
 from gagar_cli.grader.patterns import BadExpressionError, expression, literal
+from gagar_cli.grader.tool_schemas import (
+    READING_SCHEMAS,
+    RUN_CHECK_SCHEMA,
+    SEARCH_PLACES,
+    SUBMIT_SCHEMA,
+    VIEW_OUTPUT_SCHEMA,
+)
 from gagar_cli.grader.workspace import Attempt, Workspace
-
-SUBMIT = "submit_ranking"
-_SEARCH_PLACES = ("repo", "patches", "turns", "test_output", "all")
-
-_TEXT = {"type": "string"}
-_NUMBER = {"type": "integer", "minimum": 1}
-_CANDIDATE = {"type": "string", "description": "blind id, for example c01"}
-
-
-def _schema(
-    name: str, description: str, required: Mapping[str, Any], optional: Mapping[str, Any]
-) -> dict[str, Any]:
-    parameters = {
-        "type": "object",
-        "properties": {**required, **optional},
-        "required": list(required),
-        "additionalProperties": False,
-    }
-    return {
-        "type": "function",
-        "function": {"name": name, "description": description, "parameters": parameters},
-    }
-
-
-_FINDING_SCHEMA = {
-    "type": "object",
-    "properties": {
-        "kind": {"type": "string", "enum": ["patch", "turn", "test_output", "repo", "exec"]},
-        "at": {"type": "string", "description": "coordinate as shown left of │, for example c01:src/a.py:17"},
-        "anchor": {"type": "string", "description": "at least 8 characters copied from that line"},
-        "claim": _TEXT,
-        "supports": {"type": "array", "items": {"type": "string", "enum": [*DIMENSIONS, *FLAGS]}},
-        "compared_with": {"type": "string", "description": "a sibling's coordinate, optional"},
-    },
-    "required": ["kind", "at", "anchor", "claim", "supports"],
-}
-
-_ENTRY_SCHEMA = {
-    "type": "object",
-    "properties": {
-        "id": _CANDIDATE,
-        "scores": {
-            "type": "object",
-            "properties": {name: {"type": "integer", "minimum": 1, "maximum": 5} for name in DIMENSIONS},
-            "required": list(DIMENSIONS),
-        },
-        "flags": {"type": "object", "properties": {name: {"type": "boolean"} for name in FLAGS}},
-        "findings": {"type": "array", "items": _FINDING_SCHEMA},
-        "rationale": _TEXT,
-    },
-    "required": ["id", "findings", "rationale"],
-}
-
-_READING_SCHEMAS = [
-    _schema("overview", "The task, every attempt's size, touched files, leads.", {}, {"start": _NUMBER}),
-    _schema("list_files", "Files of the repository under a folder.", {}, {"path": _TEXT, "start": _NUMBER}),
-    _schema(
-        "read_file",
-        "A file at the base commit, or as a candidate's patch leaves it.",
-        {"path": _TEXT},
-        {"candidate": _CANDIDATE, "start": _NUMBER},
-    ),
-    _schema(
-        "search",
-        "Every line that contains a text exactly as written, or with regex=true matches an expression of RE2.",
-        {"text": _TEXT},
-        {
-            "where": {"type": "string", "enum": list(_SEARCH_PLACES)},
-            "regex": {"type": "boolean"},
-            "candidate": _CANDIDATE,
-            "start": _NUMBER,
-        },
-    ),
-    _schema(
-        "view_patch", "A candidate's patch.", {"candidate": _CANDIDATE}, {"path": _TEXT, "start": _NUMBER}
-    ),
-    _schema(
-        "compare_patches",
-        "The changed lines that only one of two patches has.",
-        {"first": _CANDIDATE, "second": _CANDIDATE},
-        {"start": _NUMBER},
-    ),
-    _schema(
-        "list_turns", "One line for each turn of an attempt.", {"candidate": _CANDIDATE}, {"start": _NUMBER}
-    ),
-    _schema(
-        "view_turns",
-        "The full text of turns first to last.",
-        {"candidate": _CANDIDATE, "first": _NUMBER},
-        {"last": _NUMBER, "start": _NUMBER},
-    ),
-    _schema(
-        "view_test_output",
-        "The test output of an attempt; its end where no start is given.",
-        {"candidate": _CANDIDATE},
-        {"start": _NUMBER},
-    ),
-]
-
-_RUN_CHECK_SCHEMA = _schema(
-    "run_check",
-    "Run a shell command in a fresh checkout with the candidate's patch. `tests` runs the task's own test command, "
-    "`verify` runs it again with the base's test runner and compares.",
-    {"candidate": _CANDIDATE, "command": _TEXT},
-    {"timeout_seconds": {"type": "number", "exclusiveMinimum": 0}},
-)
-
-_VIEW_OUTPUT_SCHEMA = _schema(
-    "view_output",
-    "The whole output of a command that run_check ran, page by page.",
-    {"candidate": _CANDIDATE, "number": _NUMBER},
-    {"start": _NUMBER},
-)
-
-_SUBMIT_SCHEMA = _schema(
-    SUBMIT,
-    "Submit scores, flags and findings for every candidate. Ends the grading when accepted.",
-    {"candidates": {"type": "array", "items": _ENTRY_SCHEMA}},
-    {
-        "order": {
-            "type": "array",
-            "items": {"type": "array", "items": _CANDIDATE},
-            "description": "tie groups of candidates, best first; reorders only within a tier",
-        },
-        "order_reason": _TEXT,
-    },
-)
 
 
 class Toolbox:
@@ -174,8 +52,8 @@ class Toolbox:
     @property
     def schemas(self) -> list[dict[str, Any]]:
         """The tools of this group in the form of the chat-completions protocol."""
-        runs = [_RUN_CHECK_SCHEMA, _VIEW_OUTPUT_SCHEMA] if self._checks else []
-        return [*_READING_SCHEMAS, *runs, _SUBMIT_SCHEMA]
+        runs = [RUN_CHECK_SCHEMA, VIEW_OUTPUT_SCHEMA] if self._checks else []
+        return [*READING_SCHEMAS, *runs, SUBMIT_SCHEMA]
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> str:
         """What a tool shows. Never raises for what the grader asked: mistakes are answered with `error:`.
@@ -223,9 +101,9 @@ class Toolbox:
     def _search(self, arguments: Mapping[str, Any]) -> str:
         text = _text(arguments, "text")
         where = _text(arguments, "where", default="all")
-        if where not in _SEARCH_PLACES:
+        if where not in SEARCH_PLACES:
             raise _BadCallError(
-                f"where is {show_inline(where)!r}, expected one of {', '.join(_SEARCH_PLACES)}"
+                f"where is {show_inline(where)!r}, expected one of {', '.join(SEARCH_PLACES)}"
             )
         candidate = self._attempt(arguments).blind_id if arguments.get("candidate") else None
         is_expression = arguments.get("regex") or False

@@ -8,8 +8,10 @@ from gagar_cli.core.ranking import FLAGS, RankedCandidate
 from gagar_cli.core.rubric import DIMENSIONS
 from gagar_cli.core.schema import Group, Message, ToolCall
 from gagar_cli.errors import LimitError, VerdictError
+from gagar_cli.grader.acceptance import Acceptance
 from gagar_cli.grader.client import EndpointClient, EndpointSettings
 from gagar_cli.grader.loop import Conversation, GroupLimits
+from gagar_cli.grader.prompts import opening
 from gagar_cli.grader.tools import Toolbox
 from gagar_cli.grader.workspace import Workspace
 
@@ -28,7 +30,11 @@ class Talk:
                 EndpointSettings("m", self.endpoint.base_url, max_attempts=1, call_seconds=5)
             )
             self.conversation = Conversation(
-                self.workspace, Toolbox(self.workspace, None), client, self.limits
+                opening(self.workspace),
+                Toolbox(self.workspace, None),
+                Acceptance(self.workspace, self.limits.max_reasks),
+                client,
+                self.limits,
             )
             try:
                 return await self.conversation.run()

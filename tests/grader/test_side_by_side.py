@@ -5,9 +5,11 @@ import asyncio
 import pytest
 
 from gagar_cli.errors import SandboxError
+from gagar_cli.grader.acceptance import Acceptance
 from gagar_cli.grader.checks import CheckRunner
 from gagar_cli.grader.client import EndpointClient, EndpointSettings
 from gagar_cli.grader.loop import Conversation, GroupLimits
+from gagar_cli.grader.prompts import opening
 from gagar_cli.grader.tools import Toolbox
 from gagar_cli.grader.workspace import Workspace
 from gagar_cli.sandbox.base import ExecResult
@@ -52,7 +54,9 @@ def answers(group, serve, chat):
             client = EndpointClient(EndpointSettings("m", endpoint.base_url, max_attempts=1, call_seconds=5))
             workspace = Workspace(group, seed=0, repository=None)
             toolbox = Toolbox(workspace, CheckRunner(workspace, "x", open_sandbox, max_seconds=9))
-            conversation = Conversation(workspace, toolbox, client, GroupLimits(max_turns=1))
+            conversation = Conversation(
+                opening(workspace), toolbox, Acceptance(workspace), client, GroupLimits(max_turns=1)
+            )
             try:
                 with pytest.raises(Exception, match=r"no ranking within 1 turns|went away"):
                     await conversation.run()

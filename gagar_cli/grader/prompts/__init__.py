@@ -36,6 +36,14 @@ def task_prompt(workspace: "Workspace") -> str:
     )
 
 
+def opening(workspace: "Workspace") -> tuple[dict[str, str], ...]:
+    """The messages that open a group's conversation."""
+    return (
+        {"role": "system", "content": system_prompt()},
+        {"role": "user", "content": task_prompt(workspace)},
+    )
+
+
 @cache
 def prompt_version() -> str:
     """Twelve hex digits that change with the prompt or the rubric."""
