@@ -1,0 +1,245 @@
+"""Policies compared on the tasks that both solved: one value a task for every figure, then `statistics` over tasks.
+
+A figure about quality is taken over the attempts that were ranked, and only over tasks where each of the compared
+policies has one: both sides stand on the same tasks. Attempts of one task share a ranking, so places compare directly;
+an integrity violation is no solution and has no place.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gagar_cli.core.statistics import (
+    Estimate,
+    Floats,
+    detectable_effect,
+    estimate_mean,
+    sign_flip_p_value,
+    spread,
+    tasks_needed,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedAttempt:
+    """One attempt as the audit knows it after the blinds are lifted."""
+
+    policy: str
+    passed: bool
+    place: tuple[int, int] | None = None
+    """Tier (1 to 3) and rank within it, smaller is better; None: not ranked."""
+    scores: Mapping[str, float] = field(default_factory=dict)
+    weighted_score: float | None = None
+    is_violation: bool = False
+    n_turns: int | None = None
+    n_output_tokens: int | None = None
+    patch_lines: int | None = None
+    """Lines added and removed."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedTask:
+    """The attempts of one task that were judged side by side."""
+
+    task_id: str
+    attempts: tuple[JudgedAttempt, ...]
+
+    def ranked(self, policy: str) -> list[JudgedAttempt]:
+        """The attempts of a policy that have a place."""
+        return [one for one in self.attempts if one.policy == policy and one.place is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A figure of the second policy minus the first's, task by task."""
+
+    estimate: Estimate
+    p_value: float | None
+    """Sign-flip, two-sided."""
+    detectable: float | None
+    """The smallest true difference that this many tasks find with a power of 80%."""
+    tasks_needed: int | None
+    """Tasks at which the difference that was found would be detectable; None where it is 0 or nothing spreads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two policies on their common tasks; win rate and top-1 share are the second policy's."""
+
+    first: str
+    second: str
+    n_tasks: int
+    n_pairs: int
+    win_rate: Difference | None
+    """Its estimate is the rate itself, its p-value that of the rate minus ½."""
+    tie_rate: float | None
+    """Share of ties among the pairs, mean over tasks; each counts half in the win rate."""
+    top1_share: Difference | None
+    values: Mapping[str, tuple[Estimate, Estimate]] = field(default_factory=dict)
+    """Figure to (first's, second's) estimate over the common tasks."""
+    differences: Mapping[str, Difference] = field(default_factory=dict)
+
+
+AttemptFigure = Callable[[JudgedAttempt], float | None]
+
+
+def _tier_share(tier: int) -> AttemptFigure:
+    return lambda one: None if one.place is None else float(one.place[0] == tier)
+
+
+def _score(name: str) -> AttemptFigure:
+    return lambda one: one.scores.get(name)
+
+
+def quality_figures(dimensions: Sequence[str]) -> dict[str, AttemptFigure]:
+    """The figures about ranked attempts: name to what it is of one attempt (None: unknown)."""
+    return {
+        "weighted_score": lambda one: one.weighted_score,
+        **{name: _score(name) for name in dimensions},
+        "tier_1_share": _tier_share(1),
+        "tier_2_share": _tier_share(2),
+        "tier_3_share": _tier_share(3),
+        "patch_lines": lambda one: _number(one.patch_lines),
+    }
+
+
+ATTEMPT_FIGURES: Mapping[str, AttemptFigure] = {
+    "pass_rate": lambda one: float(one.passed and not one.is_violation),
+    "violation_rate": lambda one: float(one.is_violation),
+    "n_turns": lambda one: _number(one.n_turns),
+    "n_output_tokens": lambda one: _number(one.n_output_tokens),
+}
+"""The figures about all attempts of a task, passing or not."""
+
+SHARES = ("pass_rate", "violation_rate", "tier_1_share", "tier_2_share", "tier_3_share")
+"""Figures that lie in [0, 1]."""
+
+
+def common_tasks(tasks: Sequence[JudgedTask], policies: Sequence[str]) -> list[JudgedTask]:
+    """The tasks where each of the policies has a ranked attempt."""
+    return [task for task in tasks if all(task.ranked(policy) for policy in policies)]
+
+
+def win_share(task: JudgedTask, first: str, second: str) -> tuple[float, float, int]:
+    """How often the second's attempts stand above the first's in this task, ties half; the share of ties; the pairs.
+
+    >>> a, b = JudgedAttempt("A", True, (1, 2)), JudgedAttempt("B", True, (1, 1))
+    >>> win_share(JudgedTask("t", (a, b, b)), "A", "B")
+    (1.0, 0.0, 2)
+    """
+    pairs = [
+        (one.place, other.place)
+        for one in task.ranked(first)
+        for other in task.ranked(second)
+        if one.place is not None and other.place is not None
+    ]
+    n_wins = sum(other < one for one, other in pairs)
+    n_ties = sum(other == one for one, other in pairs)
+    return (n_wins + n_ties / 2) / len(pairs), n_ties / len(pairs), len(pairs)
+
+
+def top1_shares(task: JudgedTask, policies: Sequence[str]) -> dict[str, float]:
+    """Each policy's share of the best place among these policies' attempts; attempts that tie for it split it.
+
+    >>> a, b = JudgedAttempt("A", True, (1, 1)), JudgedAttempt("B", True, (1, 1))
+    >>> top1_shares(JudgedTask("t", (a, a, b)), ["A", "B"])
+    {'A': 0.6666666666666666, 'B': 0.3333333333333333}
+    """
+    places = {policy: [one.place for one in task.ranked(policy) if one.place] for policy in policies}
+    best = min(place for of_policy in places.values() for place in of_policy)
+    at_best = {policy: of_policy.count(best) for policy, of_policy in places.items()}
+    total = sum(at_best.values())
+    return {policy: n_best / total for policy, n_best in at_best.items()}
+
+
+def compare(
+    tasks: Sequence[JudgedTask], first: str, second: str, *, dimensions: Sequence[str], seed: int
+) -> Comparison:
+    """Two policies side by side; figures are None, or left out, where no common task tells them."""
+    common = common_tasks(tasks, (first, second))
+    shares = [win_share(task, first, second) for task in common]
+    tops = [top1_shares(task, (first, second))[second] for task in common]
+    met = [task for task in tasks if {first, second} <= {one.policy for one in task.attempts}]
+    values: dict[str, tuple[Estimate, Estimate]] = {}
+    differences: dict[str, Difference] = {}
+    for figures, over in ((quality_figures(dimensions), common), (ATTEMPT_FIGURES, met)):
+        for name, figure in figures.items():
+            is_ranked_only = figures is not ATTEMPT_FIGURES
+            paired = _paired_values(over, (first, second), figure, is_ranked_only=is_ranked_only)
+            if not len(paired):
+                continue
+            values[name] = (_mean(paired[:, 0], name, seed), _mean(paired[:, 1], name, seed))
+            difference = paired[:, 1] - paired[:, 0]
+            differences[name] = _with_power(_mean(difference, "", seed), difference, seed=seed)
+    return Comparison(
+        first,
+        second,
+        n_tasks=len(common),
+        n_pairs=sum(n_pairs for _, _, n_pairs in shares),
+        win_rate=_rate([share for share, _, _ in shares], seed=seed),
+        tie_rate=float(np.mean([ties for _, ties, _ in shares])) if shares else None,
+        top1_share=_rate(tops, seed=seed),
+        values=values,
+        differences=differences,
+    )
+
+
+def estimate_policy(
+    tasks: Sequence[JudgedTask], policy: str, *, dimensions: Sequence[str], seed: int
+) -> dict[str, Estimate]:
+    """A policy's figures over all tasks where it has an attempt (or, for quality, a ranked one)."""
+    found: dict[str, Estimate] = {}
+    for figures in (quality_figures(dimensions), ATTEMPT_FIGURES):
+        for name, figure in figures.items():
+            column = _paired_values(tasks, (policy,), figure, is_ranked_only=figures is not ATTEMPT_FIGURES)
+            if len(column):
+                found[name] = _mean(column[:, 0], name, seed)
+    return found
+
+
+def _paired_values(
+    tasks: Sequence[JudgedTask], policies: Sequence[str], figure: AttemptFigure, *, is_ranked_only: bool
+) -> Floats:
+    """(n_tasks, n_policies): each policy's mean over its attempts, for the tasks where all have one."""
+    rows = []
+    for task in tasks:
+        row = []
+        for policy in policies:
+            attempts = (
+                task.ranked(policy)
+                if is_ranked_only
+                else [one for one in task.attempts if one.policy == policy]
+            )
+            known = [value for one in attempts if (value := figure(one)) is not None]
+            row.append(sum(known) / len(known) if known else np.nan)
+        if not np.isnan(row).any():
+            rows.append(row)
+    return np.array(rows, dtype=np.float64).reshape(-1, len(policies))
+
+
+def _rate(shares: Sequence[float], *, seed: int) -> Difference | None:
+    """A rate and how far it is from one half."""
+    estimate = estimate_mean(shares, seed=seed, is_share=True)
+    return None if estimate is None else _with_power(estimate, np.asarray(shares) - 0.5, seed=seed)
+
+
+def _mean(values: Floats, name: str, seed: int) -> Estimate:
+    """The estimate of a figure that at least one task tells."""
+    estimate = estimate_mean(values, seed=seed, is_share=name in SHARES)
+    assert estimate is not None  # noqa: S101 - there is a task
+    return estimate
+
+
+def _with_power(estimate: Estimate, differences: Floats, *, seed: int) -> Difference:
+    spreading = spread(differences)
+    return Difference(
+        estimate,
+        sign_flip_p_value(differences, seed=seed),
+        detectable_effect(spreading, len(differences)) if spreading else None,
+        tasks_needed(spreading, float(differences.mean())) if spreading else None,
+    )
+
+
+def _number(value: int | None) -> float | None:
+    return None if value is None else float(value)

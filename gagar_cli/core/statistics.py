@@ -1,0 +1,218 @@
+"""Intervals and p-values over tasks: the task is the unit, because attempts at one task share its difficulty.
+
+Every function takes one value a task (the mean of whatever was measured in it). The headline interval is Student's t
+over task means; the bootstrap resamples whole tasks beside it. Intervals over single pairs or attempts are not offered:
+in simulation a nominal 95% one covers 78% at 30 tasks.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+
+LEVEL = 0.95
+N_RESAMPLES = 10_000
+MAX_EXACT_TASKS = 16
+"""Up to here all 2ⁿ sign patterns are counted, above they are drawn."""
+POWER = 0.8
+
+
+class Interval(NamedTuple):
+    """A confidence interval, both ends included."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A mean over tasks and how sure it is; intervals are None where the tasks are too few for one."""
+
+    value: float
+    n_tasks: int
+    interval: Interval | None
+    interval_kind: str
+    """`t`, `wilson` (a share that is the same in every task), or `none`."""
+    bootstrap: Interval | None
+
+
+def estimate_mean(
+    values: Sequence[float] | Floats, *, seed: int, is_share: bool = False, n_resamples: int = N_RESAMPLES
+) -> Estimate | None:
+    """Mean, t interval and cluster bootstrap of one value a task; None without tasks.
+
+    `is_share`: values lie in [0, 1]. Then intervals are cut to [0, 1], and where all tasks agree, so that their spread
+    says nothing (0 of 30, 30 of 30), the Wilson score interval over tasks stands in for t's zero width.
+    """
+    tasks = np.asarray(values, dtype=np.float64)
+    if tasks.size == 0:
+        return None
+    value = float(tasks.mean())
+    bounds = (0.0, 1.0) if is_share else (-math.inf, math.inf)
+    interval, kind = t_interval(tasks), "t"
+    if is_share and float(np.ptp(tasks)) == 0.0:
+        interval, kind = wilson_interval(value * tasks.size, tasks.size), "wilson"
+    if interval is None:
+        return Estimate(value, tasks.size, None, "none", None)
+    clipped = Interval(max(bounds[0], interval.low), min(bounds[1], interval.high))
+    resampled = bootstrap_interval(tasks, seed=seed, n_resamples=n_resamples)
+    return Estimate(value, tasks.size, clipped, kind, resampled)
+
+
+def t_interval(values: Floats, level: float = LEVEL) -> Interval | None:
+    """Student's t interval of the mean over tasks; None below two tasks.
+
+    >>> [round(end, 4) for end in t_interval(np.array([1.0, 2.0, 3.0])) or ()]
+    [-0.4841, 4.4841]
+    """
+    from scipy.special import stdtrit
+
+    if values.size < 2:
+        return None
+    half = float(stdtrit(values.size - 1, (1 + level) / 2)) * _standard_error(values)
+    mean = float(values.mean())
+    return Interval(mean - half, mean + half)
+
+
+def wilson_interval(n_successes: float, n: int, level: float = LEVEL) -> Interval | None:
+    """The score interval of a share (Wilson 1927), which keeps its width at 0 and at n; None for n = 0.
+
+    >>> [round(end, 3) for end in wilson_interval(19.5, 30) or ()]
+    [0.471, 0.795]
+    """
+    from scipy.special import ndtri
+
+    if n == 0:
+        return None
+    z = float(ndtri((1 + level) / 2))
+    share = n_successes / n
+    centre = (share + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    low = 0.0 if n_successes == 0 else max(0.0, centre - half)
+    high = 1.0 if n_successes == n else min(1.0, centre + half)
+    return Interval(low, high)
+
+
+def exact_interval(n_successes: int, n: int, level: float = LEVEL) -> Interval | None:
+    """The interval of a count that holds for sure (Clopper and Pearson 1934); None for n = 0.
+
+    >>> [round(end, 4) for end in exact_interval(0, 10) or ()]
+    [0.0, 0.3085]
+    """
+    from scipy.special import betaincinv
+
+    if n == 0:
+        return None
+    tail = (1 - level) / 2
+    low = 0.0 if n_successes == 0 else float(betaincinv(n_successes, n - n_successes + 1, tail))
+    high = 1.0 if n_successes == n else float(betaincinv(n_successes + 1, n - n_successes, 1 - tail))
+    return Interval(low, high)
+
+
+def bootstrap_interval(
+    values: Floats, *, seed: int, n_resamples: int = N_RESAMPLES, level: float = LEVEL
+) -> Interval | None:
+    """Percentile interval of the mean from resampled tasks (cluster bootstrap); None below two tasks.
+
+    `values`: (n_tasks,) or (n_tasks, n_columns); columns other than the first are divisors: the statistic is then
+    Σ column 0 / Σ column 1 of the drawn tasks.
+    """
+    if len(values) < 2:
+        return None
+    drawn = resample_means(values, seed=seed, n_resamples=n_resamples)
+    low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
+    return Interval(float(low), float(high))
+
+
+def resample_means(values: Floats, *, seed: int, n_resamples: int = N_RESAMPLES) -> Floats:
+    """The mean (or ratio of sums) of each of `n_resamples` draws of as many tasks, with replacement: (n_resamples,)."""
+    generator = np.random.default_rng(seed)
+    n_tasks = len(values)
+    means = []
+    # In blocks: memory does not grow with the number of resamples.
+    for start in range(0, n_resamples, 1000):
+        drawn = generator.integers(n_tasks, size=(min(1000, n_resamples - start), n_tasks))
+        sums = values[drawn].sum(axis=1)
+        means.append(sums / n_tasks if values.ndim == 1 else sums[:, 0] / sums[:, 1])
+    return np.concatenate(means)
+
+
+def sign_flip_p_value(
+    differences: Sequence[float] | Floats, *, seed: int, n_draws: int = 100_000
+) -> float | None:
+    """Two-sided p-value of a mean difference: how often it is as far from 0 when each task's sign is a coin.
+
+    Exact over all sign patterns up to `MAX_EXACT_TASKS` tasks that differ from 0; above, drawn, and counting the
+    observed pattern itself so that it is never 0 (Phipson and Smyth 2010). None without tasks.
+
+    >>> sign_flip_p_value([1.0, 1.0, 1.0], seed=0)
+    0.25
+    """
+    given = np.asarray(differences, dtype=np.float64)
+    if given.size == 0:
+        return None
+    moving = given[given != 0.0]
+    observed = abs(moving.sum())
+    # Sums of the same numbers in another order differ in the last places.
+    threshold = observed - 1e-9 * float(np.abs(moving).sum())
+    if moving.size == 0:
+        return 1.0
+    if moving.size <= MAX_EXACT_TASKS:
+        patterns = (np.arange(2**moving.size)[:, None] >> np.arange(moving.size)) & 1
+        return float(np.mean(np.abs((2.0 * patterns - 1.0) @ moving) >= threshold))
+    generator = np.random.default_rng(seed)
+    n_as_far = 0
+    for start in range(0, n_draws, 10_000):
+        signs = generator.integers(0, 2, size=(min(10_000, n_draws - start), moving.size), dtype=np.int8)
+        n_as_far += int(np.count_nonzero(np.abs((2.0 * signs - 1.0) @ moving) >= threshold))
+    return (n_as_far + 1) / (n_draws + 1)
+
+
+def detectable_effect(
+    spread: float, n_tasks: int, *, power: float = POWER, level: float = LEVEL
+) -> float | None:
+    """The smallest true difference that `n_tasks` tasks find with this power, for a standard deviation over tasks.
+
+    Two-sided test at 1 − `level`, in the usual t approximation: (t₁₋α/₂ + t_power) · s / √n. None below two tasks.
+    """
+    from scipy.special import stdtrit
+
+    if n_tasks < 2:
+        return None
+    freedom = n_tasks - 1
+    quantiles = float(stdtrit(freedom, (1 + level) / 2)) + float(stdtrit(freedom, power))
+    return quantiles * spread / math.sqrt(n_tasks)
+
+
+def tasks_needed(
+    spread: float, effect: float, *, power: float = POWER, level: float = LEVEL, limit: int = 1_000_000
+) -> int | None:
+    """The fewest tasks at which `effect` is detectable; None where it is 0 or more than `limit` are needed."""
+    if effect == 0.0:
+        return None
+
+    def is_enough(n_tasks: int) -> bool:
+        return (detectable_effect(spread, n_tasks, power=power, level=level) or math.inf) <= abs(effect)
+
+    if not is_enough(limit):
+        return None
+    low, high = 1, limit
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_enough(middle) else (middle, high)
+    return high
+
+
+def spread(values: Sequence[float] | Floats) -> float | None:
+    """The standard deviation over tasks (n − 1); None below two tasks."""
+    tasks = np.asarray(values, dtype=np.float64)
+    return float(tasks.std(ddof=1)) if tasks.size > 1 else None
+
+
+def _standard_error(values: Floats) -> float:
+    return float(values.std(ddof=1)) / math.sqrt(values.size)

@@ -1,0 +1,123 @@
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from gagar_cli.core.statistics import (
+    bootstrap_interval,
+    detectable_effect,
+    estimate_mean,
+    exact_interval,
+    resample_means,
+    sign_flip_p_value,
+    spread,
+    t_interval,
+    tasks_needed,
+    wilson_interval,
+)
+
+_values = st.lists(st.floats(-5, 5, allow_subnormal=False), min_size=2, max_size=40)
+
+
+@given(_values)
+def test_the_t_interval_is_scipys(values):
+    tasks = np.array(values)
+    standard_error = tasks.std(ddof=1) / math.sqrt(len(tasks))
+    if standard_error == 0:
+        return
+    expected = stats.t.interval(0.95, len(tasks) - 1, loc=tasks.mean(), scale=standard_error)
+    assert t_interval(tasks) == pytest.approx(expected, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize(("n_successes", "n"), [(0, 30), (30, 30), (13, 30), (1, 2), (650, 1000)])
+def test_shares_have_scipys_wilson_and_exact_intervals(n_successes, n):
+    peer = stats.binomtest(n_successes, n)
+    assert wilson_interval(n_successes, n) == pytest.approx(
+        tuple(peer.proportion_ci(method="wilson")), abs=1e-12
+    )
+    assert exact_interval(n_successes, n) == pytest.approx(
+        tuple(peer.proportion_ci(method="exact")), abs=1e-9
+    )
+
+
+def test_the_papers_top_1_share_on_30_tasks_does_not_exclude_one_half():
+    low, high = wilson_interval(0.65 * 30, 30)
+    assert (round(low, 3), round(high, 3)) == (0.471, 0.795)
+
+
+def test_a_share_that_is_the_same_in_every_task_has_wilsons_width_and_not_zero():
+    estimate = estimate_mean([1.0] * 30, seed=0, is_share=True)
+    assert estimate.interval_kind == "wilson"
+    assert estimate.interval == pytest.approx((30 / (30 + 1.959964**2), 1.0), abs=1e-6)
+
+
+def test_a_shares_interval_is_cut_at_its_bounds():
+    estimate = estimate_mean([1.0, 1.0, 0.0], seed=0, is_share=True)
+    assert estimate.interval == (0.0, 1.0)
+    assert estimate_mean([1.0, 1.0, 0.0], seed=0).interval == pytest.approx((-0.7676, 2.1009), abs=1e-4)
+
+
+def test_one_task_has_a_value_and_no_interval_and_none_has_nothing():
+    estimate = estimate_mean([0.25], seed=0)
+    assert (estimate.value, estimate.interval, estimate.bootstrap) == (0.25, None, None)
+    assert estimate_mean([], seed=0) is None
+
+
+def test_the_bootstrap_is_the_quantiles_of_resampled_means_and_repeats_under_its_seed():
+    values = np.array([0.0, 1.0, 1.0, 0.5, 0.25])
+    assert bootstrap_interval(values, seed=3) == bootstrap_interval(values, seed=3)
+    drawn = resample_means(values, seed=3)
+    assert bootstrap_interval(values, seed=3) == tuple(np.quantile(drawn, [0.025, 0.975]))
+    assert list(resample_means(values, seed=4)) != list(drawn)
+    assert drawn.shape == (10_000,)
+    assert drawn.mean() == pytest.approx(values.mean(), abs=0.01)
+    assert drawn.std() == pytest.approx(values.std() / math.sqrt(5), rel=0.03)
+
+
+def test_a_ratio_is_resampled_as_the_ratio_of_sums():
+    pairs = np.array([[1.0, 1.0], [0.0, 3.0]])
+    assert set(resample_means(pairs, seed=0, n_resamples=50)) == {1.0, 0.25, 0.0}
+
+
+def _exhaustive(differences: list[float]) -> float:
+    observed = abs(math.fsum(differences))
+    sums = [
+        abs(math.fsum(sign * one for sign, one in zip(signs, differences, strict=True)))
+        for signs in product((1, -1), repeat=len(differences))
+    ]
+    return sum(one >= observed - 1e-9 for one in sums) / len(sums)
+
+
+@given(st.lists(st.sampled_from([-1.0, -0.5, 0.0, 0.25, 0.5, 1.0]), min_size=1, max_size=10))
+def test_sign_flips_of_few_tasks_are_counted_exactly(differences):
+    assert sign_flip_p_value(differences, seed=0) == pytest.approx(_exhaustive(differences), abs=1e-12)
+
+
+def test_sign_flips_of_many_tasks_are_drawn_close_to_the_exact_share():
+    differences = np.linspace(-0.5, 1.0, 18)
+    exact = _exhaustive(differences.tolist())
+    assert sign_flip_p_value(differences, seed=1) == pytest.approx(exact, abs=0.003)
+
+
+def test_sign_flips_are_never_impossible_and_no_difference_is_certain():
+    assert sign_flip_p_value([1.0] * 200, seed=0) == pytest.approx(1 / 100_001)
+    assert sign_flip_p_value([0.0, 0.0], seed=0) == 1.0
+    assert sign_flip_p_value([], seed=0) is None
+
+
+def test_the_detectable_effect_is_the_textbooks_and_the_tasks_needed_invert_it():
+    # (t₀.₉₇₅ + t₀.₈) · 0.5 / √30 with 29 degrees of freedom
+    assert detectable_effect(0.5, 30) == pytest.approx((2.04523 + 0.85419) * 0.5 / math.sqrt(30), abs=1e-5)
+    needed = tasks_needed(0.5, 0.1)
+    assert detectable_effect(0.5, needed) <= 0.1 < detectable_effect(0.5, needed - 1)
+    assert tasks_needed(0.5, 0.0) is None
+    assert tasks_needed(0.5, 1e-9) is None
+
+
+def test_spread_is_the_sample_standard_deviation():
+    assert spread([1.0, 3.0]) == pytest.approx(math.sqrt(2))
+    assert spread([1.0]) is None
