@@ -1,8 +1,9 @@
 """Policies compared on the tasks that both solved: one value a task for every figure, then `statistics` over tasks.
 
 A figure about quality is taken over the attempts that were ranked, and only over tasks where each of the compared
-policies has one: both sides stand on the same tasks. Attempts of one task share a ranking, so places compare directly;
-an integrity violation is no solution and has no place.
+policies has one: both sides stand on the same tasks. Attempts of one judgment share a ranking, so places compare
+directly; an integrity violation is no solution and has no place. A task that was judged more than once (several judges,
+pairs in both orders) counts once, with the mean over its judgments.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -40,7 +41,7 @@ class JudgedAttempt:
 
 @dataclass(frozen=True, slots=True)
 class JudgedTask:
-    """The attempts of one task that were judged side by side."""
+    """The attempts of one task that were judged side by side, or all that there are."""
 
     task_id: str
     attempts: tuple[JudgedAttempt, ...]
@@ -105,14 +106,13 @@ def quality_figures(dimensions: Sequence[str]) -> dict[str, AttemptFigure]:
 
 
 ATTEMPT_FIGURES: Mapping[str, AttemptFigure] = {
-    "pass_rate": lambda one: float(one.passed and not one.is_violation),
-    "violation_rate": lambda one: float(one.is_violation),
+    "pass_rate": lambda one: float(one.passed),
     "n_turns": lambda one: _number(one.n_turns),
     "n_output_tokens": lambda one: _number(one.n_output_tokens),
 }
-"""The figures about all attempts of a task, passing or not."""
+"""The figures about all attempts of a task, passing or not; a pass is what the dump says."""
 
-SHARES = ("pass_rate", "violation_rate", "tier_1_share", "tier_2_share", "tier_3_share")
+SHARES = ("pass_rate", "tier_1_share", "tier_2_share", "tier_3_share")
 """Figures that lie in [0, 1]."""
 
 
@@ -154,19 +154,27 @@ def top1_shares(task: JudgedTask, policies: Sequence[str]) -> dict[str, float]:
 
 
 def compare(
-    tasks: Sequence[JudgedTask], first: str, second: str, *, dimensions: Sequence[str], seed: int
+    judged: Sequence[JudgedTask],
+    first: str,
+    second: str,
+    *,
+    observed: Sequence[JudgedTask],
+    dimensions: Sequence[str],
+    seed: int,
 ) -> Comparison:
-    """Two policies side by side; figures are None, or left out, where no common task tells them."""
-    common = common_tasks(tasks, (first, second))
+    """Two policies side by side: quality from the judgments, the rest from all observed attempts.
+
+    Figures are None, or left out, where no common task tells them.
+    """
+    common = common_tasks(judged, (first, second))
     shares = [win_share(task, first, second) for task in common]
     tops = [top1_shares(task, (first, second))[second] for task in common]
-    met = [task for task in tasks if {first, second} <= {one.policy for one in task.attempts}]
     values: dict[str, tuple[Estimate, Estimate]] = {}
     differences: dict[str, Difference] = {}
-    for figures, over in ((quality_figures(dimensions), common), (ATTEMPT_FIGURES, met)):
+    quality = quality_figures(dimensions)
+    for figures, tasks in ((quality, common), (ATTEMPT_FIGURES, observed)):
         for name, figure in figures.items():
-            is_ranked_only = figures is not ATTEMPT_FIGURES
-            paired = _paired_values(over, (first, second), figure, is_ranked_only=is_ranked_only)
+            paired = _task_values(tasks, (first, second), figure, is_ranked_only=name in quality)
             if not len(paired):
                 continue
             values[name] = (_mean(paired[:, 0], name, seed), _mean(paired[:, 1], name, seed))
@@ -175,53 +183,71 @@ def compare(
     return Comparison(
         first,
         second,
-        n_tasks=len(common),
+        n_tasks=len({task.task_id for task in common}),
         n_pairs=sum(n_pairs for _, _, n_pairs in shares),
-        win_rate=_rate([share for share, _, _ in shares], seed=seed),
-        tie_rate=float(np.mean([ties for _, ties, _ in shares])) if shares else None,
-        top1_share=_rate(tops, seed=seed),
+        win_rate=_rate(_by_task(common, [share for share, _, _ in shares]), seed=seed),
+        tie_rate=float(_by_task(common, [ties for _, ties, _ in shares]).mean()) if shares else None,
+        top1_share=_rate(_by_task(common, tops), seed=seed),
         values=values,
         differences=differences,
     )
 
 
 def estimate_policy(
-    tasks: Sequence[JudgedTask], policy: str, *, dimensions: Sequence[str], seed: int
+    judged: Sequence[JudgedTask],
+    policy: str,
+    *,
+    observed: Sequence[JudgedTask],
+    dimensions: Sequence[str],
+    seed: int,
 ) -> dict[str, Estimate]:
     """A policy's figures over all tasks where it has an attempt (or, for quality, a ranked one)."""
     found: dict[str, Estimate] = {}
-    for figures in (quality_figures(dimensions), ATTEMPT_FIGURES):
+    quality = quality_figures(dimensions)
+    for figures, tasks in ((quality, judged), (ATTEMPT_FIGURES, observed)):
         for name, figure in figures.items():
-            column = _paired_values(tasks, (policy,), figure, is_ranked_only=figures is not ATTEMPT_FIGURES)
+            column = _task_values(tasks, (policy,), figure, is_ranked_only=name in quality)
             if len(column):
                 found[name] = _mean(column[:, 0], name, seed)
     return found
 
 
-def _paired_values(
+def violation_rate(judged: Sequence[JudgedTask], policy: str, *, seed: int) -> Estimate | None:
+    """The share of a policy's judged attempts that are integrity violations, over tasks."""
+    column = _task_values(judged, (policy,), lambda one: float(one.is_violation), is_ranked_only=False)
+    return estimate_mean(column[:, 0], seed=seed, is_share=True)
+
+
+def _task_values(
     tasks: Sequence[JudgedTask], policies: Sequence[str], figure: AttemptFigure, *, is_ranked_only: bool
 ) -> Floats:
     """(n_tasks, n_policies): each policy's mean over its attempts, for the tasks where all have one."""
-    rows = []
+    told, rows = [], []
     for task in tasks:
         row = []
         for policy in policies:
-            attempts = (
-                task.ranked(policy)
-                if is_ranked_only
-                else [one for one in task.attempts if one.policy == policy]
-            )
+            of_policy = [one for one in task.attempts if one.policy == policy]
+            attempts = task.ranked(policy) if is_ranked_only else of_policy
             known = [value for one in attempts if (value := figure(one)) is not None]
             row.append(sum(known) / len(known) if known else np.nan)
         if not np.isnan(row).any():
+            told.append(task)
             rows.append(row)
-    return np.array(rows, dtype=np.float64).reshape(-1, len(policies))
+    return _by_task(told, rows).reshape(-1, len(policies))
 
 
-def _rate(shares: Sequence[float], *, seed: int) -> Difference | None:
+def _by_task(tasks: Sequence[JudgedTask], values: Sequence[float] | Sequence[Sequence[float]]) -> Floats:
+    """The values of judgments as one row a task, in the order in which tasks first appear."""
+    by_task: dict[str, list[float | Sequence[float]]] = {}
+    for task, value in zip(tasks, values, strict=True):
+        by_task.setdefault(task.task_id, []).append(value)
+    return np.array([np.mean(of_task, axis=0) for of_task in by_task.values()], dtype=np.float64)
+
+
+def _rate(shares: Floats, *, seed: int) -> Difference | None:
     """A rate and how far it is from one half."""
     estimate = estimate_mean(shares, seed=seed, is_share=True)
-    return None if estimate is None else _with_power(estimate, np.asarray(shares) - 0.5, seed=seed)
+    return None if estimate is None else _with_power(estimate, shares - 0.5, seed=seed)
 
 
 def _mean(values: Floats, name: str, seed: int) -> Estimate:

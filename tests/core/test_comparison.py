@@ -8,10 +8,16 @@ from gagar_cli.core.comparison import (
     compare,
     estimate_policy,
     top1_shares,
+    violation_rate,
     win_share,
 )
 from gagar_cli.core.rubric import DIMENSIONS
 from gagar_cli.core.statistics import t_interval
+
+
+def compared(judged, first="A", second="B", observed=None):
+    observed = judged if observed is None else observed
+    return compare(judged, first, second, observed=observed, dimensions=DIMENSIONS, seed=0)
 
 
 def ranked(policy: str, tier: int, rank: int, score: float = 4.0, **more) -> JudgedAttempt:
@@ -45,17 +51,31 @@ def test_only_tasks_that_both_solved_count_for_quality():
     both = task(ranked("A", 1, 2), ranked("B", 1, 1), name="both")
     one_sided = task(ranked("A", 1, 1), failed("B"), name="one")
     assert common_tasks([both, one_sided], ("A", "B")) == [both]
-    found = compare([both, one_sided], "A", "B", dimensions=DIMENSIONS, seed=0)
+    found = compared([both, one_sided], "A", "B")
     assert (found.n_tasks, found.n_pairs, found.win_rate.estimate.value) == (1, 1, 1.0)
     assert [one.value for one in found.values["pass_rate"]] == [1.0, 0.5]
 
 
-def test_a_violation_has_no_place_and_does_not_pass():
+def test_a_violation_has_no_place():
     cheat = JudgedAttempt("B", True, None, is_violation=True)
-    found = compare([task(ranked("A", 1, 1), cheat)], "A", "B", dimensions=DIMENSIONS, seed=0)
+    found = compared([task(ranked("A", 1, 1), cheat)], "A", "B")
     assert (found.n_tasks, found.win_rate, found.top1_share) == (0, None, None)
-    assert [one.value for one in found.values["pass_rate"]] == [1.0, 0.0]
-    assert [one.value for one in found.values["violation_rate"]] == [0.0, 1.0]
+    judged = [task(ranked("A", 1, 1), cheat, ranked("B", 1, 1))]
+    assert violation_rate(judged, "B", seed=0).value == 0.5
+    assert violation_rate(judged, "A", seed=0).value == 0.0
+
+
+def test_a_task_that_was_judged_twice_counts_once():
+    won, lost = ranked("B", 1, 1), ranked("B", 1, 3)
+    judged = [
+        task(ranked("A", 1, 2), won),
+        task(ranked("A", 1, 2), lost),
+        task(ranked("A", 1, 2), won, name="u"),
+    ]
+    found = compared(judged)
+    assert (found.n_tasks, found.n_pairs) == (2, 3)
+    assert found.win_rate.estimate.value == (0.5 + 1.0) / 2
+    assert found.top1_share.estimate.n_tasks == 2
 
 
 def test_differences_are_the_seconds_minus_the_firsts_task_by_task():
@@ -65,9 +85,10 @@ def test_differences_are_the_seconds_minus_the_firsts_task_by_task():
             ranked("A", 1, 1, 4.0, patch_lines=8),
             ranked("A", 1, 1, 5.0),
             ranked("B", 1, 1, 5.0, patch_lines=8),
+            name="u",
         ),
     ]
-    found = compare(tasks, "A", "B", dimensions=DIMENSIONS, seed=0)
+    found = compared(tasks, "A", "B")
     assert found.differences["weighted_score"].estimate.value == pytest.approx((2.0 + 0.5) / 2)
     assert found.differences["patch_lines"].estimate.value == (-6 + 0) / 2
     assert found.differences["tier_1_share"].estimate.value == 0.5
@@ -76,8 +97,12 @@ def test_differences_are_the_seconds_minus_the_firsts_task_by_task():
 
 
 def test_a_policys_own_figures_are_over_all_its_tasks():
-    tasks = [task(ranked("A", 1, 1, n_turns=3), failed("A", n_turns=5)), task(failed("A", n_turns=8)), task()]
-    found = estimate_policy(tasks, "A", dimensions=DIMENSIONS, seed=0)
+    tasks = [
+        task(ranked("A", 1, 1, n_turns=3), failed("A", n_turns=5)),
+        task(failed("A", n_turns=8), name="u"),
+        task(name="v"),
+    ]
+    found = estimate_policy(tasks, "A", observed=tasks, dimensions=DIMENSIONS, seed=0)
     assert (found["pass_rate"].value, found["pass_rate"].n_tasks) == (0.25, 2)
     assert (found["n_turns"].value, found["weighted_score"].n_tasks) == (6.0, 1)
 
@@ -117,10 +142,10 @@ def test_the_papers_figures_come_out_of_rankings_made_for_them():
     # 19 first places and one shared of 30 are 65.0%; 377 half points of 540 are 69.8%.
     points = [14] * 19 + [12] + [10] * 9 + [9]
     assert sum(points) == 377
-    found = compare(_constructed(1, 19, points), "A", "B", dimensions=DIMENSIONS, seed=0)
+    found = compared(_constructed(1, 19, points), "A", "B")
     assert round(100 * found.top1_share.estimate.value, 1) == 65.0
     assert round(100 * found.win_rate.estimate.value, 1) == 69.8
-    mirrored = compare(_constructed(1, 19, points), "B", "A", dimensions=DIMENSIONS, seed=0)
+    mirrored = compared(_constructed(1, 19, points), "B", "A")
     assert round(100 * mirrored.top1_share.estimate.value, 1) == 35.0
     assert round(100 * mirrored.win_rate.estimate.value, 1) == 30.2
 

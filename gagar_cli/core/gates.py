@@ -1,0 +1,109 @@
+"""Gates: `win_rate.ci_low>0.5` against a summary, so that a pipeline stops where quality did not hold.
+
+The name is a dotted path into the summary's record; a part that is a number counts into a list. A value that is null or
+absent does not meet any gate: what was not measured is not proven.
+"""
+
+import operator
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from gagar_cli.errors import UsageError
+
+_OPERATORS: Mapping[str, Callable[[float, float], bool]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    ">": operator.gt,
+    "<": operator.lt,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
+_FORM = re.compile(
+    r"\s*([\w.\-/@+: ]+?)\s*(>=|<=|==|!=|>|<)\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """One condition on a summary."""
+
+    text: str
+    path: tuple[str, ...]
+    operator: str
+    bound: float
+
+
+@dataclass(frozen=True, slots=True)
+class GateResult:
+    """A gate and what it met."""
+
+    gate: Gate
+    value: float | None
+    is_met: bool
+
+    def describe(self) -> str:
+        """The gate with the value that was found."""
+        found = "not measured" if self.value is None else f"{self.value:.6g}"
+        return f"{self.gate.text}: {'.'.join(self.gate.path)} is {found}"
+
+
+def parse_gate(text: str) -> Gate:
+    """A gate from its text.
+
+    Raises:
+        UsageError: it is not of the form NAME OPERATOR NUMBER.
+
+    >>> parse_gate("win_rate.ci_low > 0.5").bound
+    0.5
+    """
+    found = _FORM.fullmatch(text)
+    if found is None:
+        raise UsageError(
+            f"--gate is {text!r}, expected a name of the summary, one of {' '.join(_OPERATORS)}, and a number",
+            "for example `--gate 'win_rate.ci_low>0.5'`",
+        )
+    name, sign, bound = found.groups()
+    return Gate(text, tuple(name.split(".")), sign, float(bound))
+
+
+def check_gate(gate: Gate, summary: Mapping[str, object]) -> GateResult:
+    """Whether the summary meets the gate.
+
+    Raises:
+        UsageError: the summary has no such name, or it stands for no number.
+    """
+    value = _look_up(summary, gate)
+    return GateResult(gate, value, value is not None and _OPERATORS[gate.operator](value, gate.bound))
+
+
+def _look_up(summary: Mapping[str, object], gate: Gate) -> float | None:
+    found: object = summary
+    for depth, part in enumerate(gate.path):
+        if found is None:
+            return None
+        if isinstance(found, Mapping) and part in found:
+            found = found[part]
+        elif isinstance(found, list) and part.isdigit() and int(part) < len(found):
+            found = found[int(part)]
+        else:
+            raise _unknown(gate, depth, found)
+    if found is None or isinstance(found, bool | int | float):
+        return None if found is None else float(found)
+    raise UsageError(
+        f"--gate {gate.text!r}: {'.'.join(gate.path)} is no number", _names_hint(gate.path, found)
+    )
+
+
+def _unknown(gate: Gate, depth: int, found: object) -> UsageError:
+    return UsageError(
+        f"--gate {gate.text!r}: the summary has no {'.'.join(gate.path[: depth + 1])}",
+        _names_hint(gate.path[:depth], found),
+    )
+
+
+def _names_hint(path: tuple[str, ...], found: object) -> str | None:
+    if not isinstance(found, Mapping):
+        return None
+    where = ".".join(path) or "it"
+    return f"{where} has {', '.join(str(name) for name in list(found)[:30])}"
