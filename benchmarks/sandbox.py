@@ -1,7 +1,10 @@
 """Sandboxes against the bare commands: what gagar adds to `docker run` and to `bwrap`, in one run, in turn.
 
-Every pair does the same work with the same limits: gagar by its backends, the bare side by the SDK's own calls and by a
-`bwrap` command line. The goal is a ratio of at most 1.25. Also: 16 containers at once, and a checkout of 50 MB.
+Every pair does the same work with the same limits: gagar by its backends, the bare side by the SDK's own calls and by
+`bwrap … -- prlimit … -- sh -c …` with the same mounts and filter, started as Python starts any program. The bare side has
+neither a watchdog nor a control group. The goal is a ratio of at most 1.25 of the medians. Also: 16 containers at once,
+and a checkout of 50 MB. The sides take turns at going first. CPU is of this process and of the children that it waited for
+(an engine's containers are not among them).
 """
 
 import argparse
@@ -18,14 +21,19 @@ from pathlib import Path
 from gagar_cli.errors import SandboxError
 from gagar_cli.sandbox import bubblewrap, docker
 from gagar_cli.sandbox.base import Checkout, Sandbox, SandboxBackend, SandboxLimits, sandbox_user
-from gagar_cli.sandbox.bubblewrap_args import HandedIn, sandbox_arguments
+from gagar_cli.sandbox.bubblewrap_args import MAX_OPEN_FILES, HandedIn, sandbox_arguments
 from gagar_cli.sandbox.docker_engine import held_connection
 from gagar_cli.sandbox.docker_options import container_config
+from gagar_cli.sandbox.launcher import MAX_FILE_BYTES
 
 GOAL = 1.25
 N_FILES, FILE_BYTES = 4_480, 11_200
 N_SIDE_BY_SIDE = 16
 LIMITS = SandboxLimits(memory_bytes=512 * 1024**2)
+PRLIMIT = (
+    *("prlimit", f"--nproc={LIMITS.n_processes}", f"--as={2 * LIMITS.memory_bytes}"),
+    *(f"--fsize={MAX_FILE_BYTES}", f"--nofile={MAX_OPEN_FILES}", "--core=0", "--cpu=62", "--"),
+)
 Work = Callable[[], Awaitable[None]]
 
 
@@ -54,40 +62,44 @@ def bare_docker(backend: docker.DockerBackend, image: str, tree: Path, script: s
 
 
 async def bare_bubblewrap(backend: bubblewrap.BubblewrapBackend, tree: Path, script: str) -> None:
-    """The same namespaces and mounts, without limits, watchdog or control group."""
+    """The same namespaces, mounts, filter and limits."""
     user = sandbox_user()
     switch = {"user": user.uid, "group": user.gid, "extra_groups": []} if user.must_switch else {}
     with HandedIn() as files:
         options = sandbox_arguments(Checkout(tree), LIMITS, use_overlay=True, files=files)
-        process = await asyncio.create_subprocess_exec(
-            *["bwrap", *options, "--", "sh", "-c", f"cd /checkout && {script}"],
+        done = subprocess.run(
+            ["bwrap", *options, "--", *PRLIMIT, "sh", "-c", f"cd /checkout && {script}"],
             executable=f"/proc/self/fd/{backend.program}",
             pass_fds=(backend.program, *files.descriptors),
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            capture_output=True,
             cwd="/",
+            check=False,
             **switch,
         )
-        _, errors = await process.communicate()
-    assert process.returncode == 0, errors
+    assert done.returncode == 0, done.stderr
 
 
 async def compare(name: str, ours: Work, bare: Work, n_runs: int) -> None:
     times: dict[str, list[float]] = {"ours": [], "bare": []}
+    cpu = {"ours": 0.0, "bare": 0.0}
+    sides = [("ours", ours), ("bare", bare)]
     for work in (ours, bare):
         await work()
     for _ in range(n_runs):
-        for side, work in (("ours", ours), ("bare", bare)):
-            started = time.perf_counter()
+        for side, work in sides:
+            started, used = time.perf_counter(), sum(os.times()[:4])
             await work()
             times[side].append(1000 * (time.perf_counter() - started))
+            cpu[side] += 1000 * (sum(os.times()[:4]) - used) / n_runs
+        sides.reverse()
     ratios = sorted(one / other for one, other in zip(times["ours"], times["bare"], strict=True))
     ratio = statistics.median(times["ours"]) / statistics.median(times["bare"])
     spread = f"{ratios[0]:.2f} / {statistics.median(ratios):.2f} / {ratios[-1]:.2f}"
     verdict = "" if ratio <= GOAL else f"  above {GOAL}"
     medians = f"{statistics.median(times['ours']):10.1f} {statistics.median(times['bare']):10.1f}"
-    print(f"{name:42} {medians} {ratio:7.2f} {spread:>22}{verdict}", flush=True)
+    spent = f"{cpu['ours']:.1f} / {cpu['bare']:.1f}"
+    print(f"{name:42} {medians} {ratio:7.2f} {spread:>22} {spent:>15}{verdict}", flush=True)
 
 
 def lay_out(root: Path, n_files: int) -> Path:
@@ -142,21 +154,23 @@ async def measure_bubblewrap(small: Path, large: Path, n_runs: int) -> None:
     except SandboxError as error:
         print(f"bubblewrap: not measured: {error.message}")
         return
-    print(f"({backend.description})")
+    without = bubblewrap.BubblewrapBackend(backend.program, has_overlay=True)
     write = "echo x >>d0/f0.txt"
-    for name, tree, script in (
-        ("bubblewrap: true", small, "true"),
-        ("bubblewrap: python", small, "python3 -I -c pass"),
-        ("bubblewrap: one second of work", small, "sleep 1"),
-        ("bubblewrap: 50 MB checkout, one write", large, write),
-    ):
-        n = max(3, n_runs // 5) if "sleep" in script else n_runs
-        await compare(
-            name,
-            lambda tree=tree, script=script: gagar(backend, tree, script),
-            lambda tree=tree, script=script: bare_bubblewrap(backend, tree, script),
-            n,
-        )
+    for one in (backend, without) if backend.groups else (backend,):
+        print(f"({one.description})")
+        for name, tree, script in (
+            ("bubblewrap: true", small, "true"),
+            ("bubblewrap: python", small, "python3 -I -c pass"),
+            ("bubblewrap: one second of work", small, "sleep 1"),
+            ("bubblewrap: 50 MB checkout, one write", large, write),
+        ):
+            n = max(3, n_runs // 5) if "sleep" in script else 2 * n_runs
+            await compare(
+                name,
+                lambda one=one, tree=tree, script=script: gagar(one, tree, script),
+                lambda tree=tree, script=script: bare_bubblewrap(backend, tree, script),
+                n,
+            )
 
 
 async def main() -> None:
@@ -168,7 +182,9 @@ async def main() -> None:
     try:
         root.chmod(0o711)
         small, large = lay_out(root, 3), lay_out(root, N_FILES)
-        print(f"{'':42} {'gagar ms':>10} {'bare ms':>10} {'ratio':>7} {'min / median / max':>22}")
+        print(
+            f"{'':42} {'gagar ms':>10} {'bare ms':>10} {'ratio':>7} {'min / median / max':>22} {'CPU ms':>15}"
+        )
         await measure_bubblewrap(small, large, chosen.runs)
         await measure_docker(chosen.image, small, large, chosen.runs)
     finally:

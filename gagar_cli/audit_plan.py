@@ -9,7 +9,6 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import NamedTuple
 
 import polars as pl
@@ -243,14 +242,6 @@ def _names(dumps: Sequence[Dump], source: Source) -> tuple[str, ...]:
             if values.dtype == pl.String:
                 names.update(dict.fromkeys(values.drop_nulls().unique(maintain_order=True)))
     return tuple(names)
-
-
-def label_of(path: str) -> str:
-    """What a policy is called whose dump is this file or folder."""
-    name = Path(path).name
-    for suffix in (".gz", ".zst", ".jsonl", ".json", ".parquet", ".pq"):
-        name = name.removesuffix(suffix)
-    return name or path
 
 
 def _shown(text: str) -> str:

@@ -24,9 +24,39 @@ COMMANDS = {
         "gagar_cli.commands.redistribute",
         "Move advantage from worse passing attempts to better ones.",
     ),
+    "audit": ("gagar_cli.commands.audit", "Compare policies blind on the tasks that they share."),
+    "calibrate": (
+        "gagar_cli.commands.calibrate",
+        "Measure a grader on planted flaws and injections, before it touches training.",
+    ),
+    "report": ("gagar_cli.commands.report", "Make one HTML page of a grading run."),
+    "agree": ("gagar_cli.commands.agree", "Say how far several rankings of the same groups agree."),
     "tiers": (
         "gagar_cli.commands.tiers",
         "Show the built-in tier tables, or what one table does to example groups.",
+    ),
+    "stats": (
+        "gagar_cli.commands.stats",
+        "Count what is in a dump: pass rates, what can be ranked, lengths, and what the rankings say.",
+    ),
+    "sweep": (
+        "gagar_cli.commands.sweep",
+        "Show what other caps, tier tables, ties and rubric weights would make of existing rankings.",
+    ),
+    "show": ("gagar_cli.commands.show", "Show one group's ranking with the proof behind it."),
+    "override": (
+        "gagar_cli.commands.override",
+        "Correct the place of one trajectory in a ranking, with who did it and why.",
+    ),
+    "head": (
+        "gagar_cli.commands.head",
+        "Show what a dump holds: its format and why, columns, group sizes, first records.",
+    ),
+    "validate": ("gagar_cli.commands.validate", "Tell everything that is wrong with a dump in one pass."),
+    "convert": ("gagar_cli.commands.convert", "Write a dump of any format as canonical records, nothing lost."),
+    "formats": (
+        "gagar_cli.commands.formats",
+        "List the native formats that are read, or show how one maps to the canonical record.",
     ),
     "demo": ("gagar_cli.commands.demo", "Grade and redistribute a small dump that comes with the program."),
     "doctor": (

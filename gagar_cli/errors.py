@@ -5,6 +5,7 @@
     ├── InputError        a dump or a ranking holds bad data                     exit 3
     ├── OutputError       a result cannot be written, or is locked by a run      exit 1
     ├── EndpointError     the model's endpoint failed for good                   exit 1
+    │   └── ContextOverflowError  the conversation is longer than the model's window  exit 1
     ├── SandboxError      a sandbox cannot be made or broke                      exit 1
     │   └── CheckoutError one candidate's patch cannot be laid out in it         exit 1
     ├── LimitError        a budget of turns, tokens or seconds is used up        exit 1
@@ -54,12 +55,23 @@ class EndpointError(GagarError):
         self.is_fatal = is_fatal
 
 
+class ContextOverflowError(EndpointError):
+    """A request that is longer than the model's window: a shorter one may pass."""
+
+
 class SandboxError(GagarError):
     """A sandbox that cannot be opened, or broke beneath a command."""
 
 
 class CheckoutError(SandboxError):
-    """A patch that is refused or does not apply: that candidate's trouble, and no reason to doubt the sandbox."""
+    """A patch that is refused or does not apply: that candidate's trouble, and no reason to doubt the sandbox.
+
+    `is_for_git`: nothing is wrong with the patch, but there is no git to apply it.
+    """
+
+    def __init__(self, message: str, hint: str | None = None, *, is_for_git: bool = False) -> None:
+        super().__init__(message, hint)
+        self.is_for_git = is_for_git
 
 
 class LimitError(GagarError):

@@ -11,6 +11,7 @@ from gagar_cli.core.batches import BoolArray, IntArray
 from gagar_cli.core.conditions import Condition, columns_of
 from gagar_cli.core.double_double import FloatArray
 from gagar_cli.core.estimators import METHODS, Need
+from gagar_cli.core.expressions import Column, Expression, columns_in, evaluate
 from gagar_cli.core.judging import Basis, Trajectories
 from gagar_cli.core.redistribution import Extras
 from gagar_cli.core.text import escape_untrusted, shorten
@@ -35,9 +36,19 @@ class Inputs(NamedTuple):
     """Where the process scores came from; None for methods that have none."""
 
 
-def wanted_columns(method: str, factor_column: str | None, condition: Condition | None) -> tuple[str, ...]:
+class Factor(NamedTuple):
+    """A penalty that is worked out from columns."""
+
+    text: str
+    expression: Expression
+
+
+def wanted_columns(
+    method: str, factor_column: str | None, condition: Condition | None, factor: Factor | None = None
+) -> tuple[str, ...]:
     """The extra columns to read from the dump."""
     named = columns_of(condition) if condition is not None else ()
+    named += columns_in(factor.expression) if factor is not None else ()
     of_method = [name for name in METHODS[method].needs if name in METHOD_FIELDS]
     return tuple(dict.fromkeys((*of_method, *([factor_column] if factor_column else []), *named)))
 
@@ -50,18 +61,19 @@ def read_inputs(
     has_rankings: bool,
     factor_column: str | None,
     condition: Condition | None,
+    factor: Factor | None = None,
 ) -> Inputs:
     """The inputs of the method.
 
     Raises:
         InputError: a column that is needed is missing, or a row lacks its value or has one out of range.
-        UsageError: `--eligible` names a column that is missing, or compares it with the wrong kind.
+        UsageError: `--eligible` or `--factor` names a column that is missing, or of the wrong kind.
     """
     needs = METHODS[method].needs
     reader = _Reader(dump, ranked)
     rows = ranked.trajectories
     if condition is not None:
-        _require_known(reader, condition)
+        _require_known(reader, columns_of(condition), "--eligible")
         meets = rows_that_meet(condition, dump.index, "--eligible")
         rows = replace(rows, is_eligible=meets.to_numpy()[ranked.primary_rows])
     is_subject = rows.is_valid if rows.is_eligible is None else rows.is_valid & rows.is_eligible
@@ -70,6 +82,9 @@ def read_inputs(
     extras = Extras()
     if factor_column:
         extras = replace(extras, penalty=reader.penalties(factor_column, is_pass))
+    if factor is not None:
+        _require_known(reader, columns_in(factor.expression), "--factor")
+        extras = replace(extras, penalty=reader.computed(factor, is_pass))
     process_from: ProcessSource | None = None
     if "process_score" in needs:
         process_from = "rankings" if has_rankings and reader.is_missing("process_score") else "column"
@@ -117,6 +132,24 @@ class _Reader:
         )
         return values
 
+    def computed(self, factor: Factor, is_pass: BoolArray) -> FloatArray:
+        """The penalties that an expression gives."""
+        columns = {name: self._any(name) for name in columns_in(factor.expression)}
+        values = evaluate(factor.expression, columns, len(self._rows), "--factor")
+
+        def describe(row: int) -> str:
+            given = ", ".join(f"{_show(name)} is {_told_of(columns[name], row)}" for name in columns)
+            expected = "expected more than 0 and at most 1"
+            return f"--factor {_show(factor.text)} is {_told(values[row])}, {expected}" + (
+                given and f": {given}"
+            )
+
+        is_bad = is_pass & ~((values > 0) & (values <= 1))
+        self.refuse(
+            is_bad, describe, "clip(…, 0.05, 1) bounds it, where(x is None, 1, …) fills what is missing"
+        )
+        return values
+
     def process_scores(self, is_pass: BoolArray, is_subject: BoolArray) -> FloatArray:
         values = self._numbers("process_score", _mapping_hint("process_score"))
         is_bad = (is_pass & np.isnan(values)) | (is_subject & ((values < 0) | (values > 1)))
@@ -158,6 +191,17 @@ class _Reader:
             where = self._dump.where(int(self._rows[bad[0]]))
             raise InputError(f"{where}: {describe(int(bad[0]))}{more}", hint)
 
+    def _any(self, name: str) -> Column:
+        """A column of whatever kind it is, for expressions."""
+        column = self._dump.index[extra_column(name)][self._rows]
+        is_known = column.is_not_null().to_numpy()
+        if column.dtype == pl.String:
+            return Column("text", column.to_numpy().astype(object), is_known)
+        if column.dtype == pl.Boolean:
+            return Column("flags", column.fill_null(value=False).to_numpy(), is_known)
+        values = column.cast(pl.Float64).fill_null(float("nan")).to_numpy()
+        return Column("numbers", values, is_known & ~np.isnan(values))
+
     def _numbers(self, name: str, hint: str) -> FloatArray:
         return self._column(name, pl.Float64, hint).fill_null(float("nan")).to_numpy()
 
@@ -173,17 +217,28 @@ class _Reader:
         return column[self._rows].cast(dtype)
 
 
-def _require_known(reader: _Reader, condition: Condition) -> None:
-    for name in columns_of(condition):
+def _require_known(reader: _Reader, names: tuple[str, ...], flag: str) -> None:
+    for name in names:
         if reader.is_missing(name):
             raise UsageError(
-                f"--eligible names {_show(name)}, which no record has",
+                f"{flag} names {_show(name)}, which no record has",
                 "a column or path of the dump, such as meta.task_type",
             )
 
 
 def _mapping_hint(name: str) -> str:
     return f"say where the dump has it with `--field {name}=PATH`"
+
+
+def _told_of(column: Column, row: int) -> str:
+    if not column.is_known[row]:
+        return "null"
+    value = column.values[row]
+    return (
+        f"{value:g}"
+        if column.kind == "numbers"
+        else _show(str(value).lower() if column.kind == "flags" else value)
+    )
 
 
 def _told(value: float) -> str:

@@ -6,8 +6,10 @@ One value makes both the JSON object and the table of the command line.
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from gagar_cli.core.integrity_action import IntegrityAction
 from gagar_cli.core.invariants import Effects
 from gagar_cli.core.judging import Basis
+from gagar_cli.core.method_options import SettledCap
 from gagar_cli.io.dump import DumpReport
 
 
@@ -40,8 +42,11 @@ class RedistributeResult:
     basis: Basis
     options: dict[str, object]
     """Those of the method."""
+    cap: SettledCap
+    """Which of the flags, the tier table and the default says what bounds amplification."""
     tiers: str
     factor_column: str | None
+    factor: str | None
     process_from: str | None
     """`column` or `rankings`; None for methods without process scores."""
     eligible: str | None
@@ -58,10 +63,14 @@ class RedistributeResult:
     """Skipped and ungraded groups by reason."""
     n_eligible: int
     n_integrity_violations: int
+    integrity_action: IntegrityAction
+    """What was done about them."""
     n_unknown_groups: int
     """Lines of the rankings for groups that the dump does not have."""
     n_superseded: int
     """Lines that a later line of the same group replaced."""
+    n_overridden: int
+    """Groups whose ranking a person corrected."""
     effects: Effects
     paper_effects: Effects | None
     """What the paper's cap would have done; None for methods without factors."""
@@ -92,8 +101,10 @@ class RedistributeResult:
             "output": self.output,
             "method": self.method,
             **self.options,
+            "cap_from": self.cap.source if "cap" in self.options else None,
             "tiers": self.tiers if self.basis == "rankings" else None,
             "factor_column": self.factor_column,
+            "factor": self.factor,
             "process_from": self.process_from,
             "eligible": self.eligible,
             "n_outside": self.n_outside,
@@ -109,8 +120,10 @@ class RedistributeResult:
             "n_eligible": self.n_eligible,
             "ungraded_rate": self.ungraded_rate,
             "n_integrity_violations": self.n_integrity_violations,
+            "integrity_action": self.integrity_action,
             "n_unknown_groups": self.n_unknown_groups,
             "n_superseded": self.n_superseded,
+            "n_overridden": self.n_overridden,
             "cap_rate": self.cap_rate,
             "effects": self.effects._asdict(),
             "paper_effects": None if self.paper_effects is None else self.paper_effects._asdict(),

@@ -7,9 +7,11 @@ import numpy as np
 from gagar_cli.core.batches import Batch
 from gagar_cli.core.caps import Cap
 from gagar_cli.core.double_double import DoubleDouble
-from gagar_cli.core.factors import FACTOR_NAMES, TierTable, dense_places, quality_factors
+from gagar_cli.core.factors import dense_places, quality_factors
 from gagar_cli.core.gagar import gagar
+from gagar_cli.core.method_options import SettledCap, settle_cap
 from gagar_cli.core.ranking import TIERS
+from gagar_cli.core.tier_tables import TierTable
 
 EXAMPLES: tuple[tuple[str, tuple[str, ...], int], ...] = (
     ("one of each tier", ("T1.1", "T2.1", "T3.1"), 3),
@@ -46,14 +48,31 @@ class TierExample:
         }
 
 
-def show_examples(table: TierTable, cap: Cap, limit: float) -> tuple[TierExample, ...]:
-    """The example groups under a table and a cap."""
-    return tuple(_show(table, cap, limit, *example) for example in EXAMPLES)
+@dataclass(frozen=True, slots=True)
+class ShownTable:
+    """A table, the cap in force, and what they do."""
+
+    name: str
+    table: TierTable
+    settled: SettledCap
+    examples: tuple[TierExample, ...]
+
+    def to_record(self) -> dict[str, object]:
+        """All of it as a JSON object."""
+        return {
+            "table": self.table.to_record(),
+            "cap": self.settled.cap,
+            "limit": self.settled.limit,
+            "cap_from": self.settled.source,
+            "examples": [each.to_record() for each in self.examples],
+        }
 
 
-def table_record(table: TierTable) -> dict[str, object]:
-    """A table as a JSON object, by the keys of its TOML."""
-    return {**{name: float(getattr(table, name)) for name in FACTOR_NAMES}, "ties": table.ties}
+def show_table(name: str, table: TierTable, *, cap: Cap | None, limit: float | None) -> ShownTable:
+    """The example groups under a table and its cap, or that of the flags."""
+    settled = settle_cap(table, cap=cap, limit=limit)
+    examples = tuple(_show(table, settled.cap, settled.limit, *example) for example in EXAMPLES)
+    return ShownTable(name, table, settled, examples)
 
 
 def _show(

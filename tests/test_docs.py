@@ -41,6 +41,8 @@ def lay_out(folder: Path) -> None:
     """What a reader of the documentation has beside them: a dump, repositories, a tier table, grouped attempts."""
     dump = DEMO / "demo-rollouts.jsonl"
     (folder / "rollouts.jsonl").write_bytes(dump.read_bytes())
+    rubric = ROOT / "examples" / "library_rubric.toml"
+    (folder / rubric.name).write_bytes(rubric.read_bytes())
     (folder / "repos").symlink_to(DEMO / "repositories")
     redistribution = (ROOT / "docs" / "redistribution.md").read_text(encoding="utf-8")
     (folder / "tiers.toml").write_text(re.search(r"```toml\n(.*?)```", redistribution, re.DOTALL)[1])
@@ -60,13 +62,18 @@ def lay_out(folder: Path) -> None:
         "--sandbox",
         "inspect-only",
     ]
+    halves = {"step100.jsonl": 0, "step200.jsonl": 1}
+    for name, half in halves.items():
+        kept = [line for number, line in enumerate(dump.read_text().splitlines()) if number % 2 == half]
+        (folder / name).write_text("\n".join(kept) + "\n")
     if not (folder / "rankings.jsonl").exists():
         subprocess.run(
             [sys.executable, "-m", "gagar_cli", *grading], cwd=folder, check=True, capture_output=True
         )
+    (folder / "labels.jsonl").write_bytes((folder / "rankings.jsonl").read_bytes())
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [page for page in PAGES if commands(page)], ids=lambda page: page.name)
 def test_the_commands_of_a_page_run(page: Path, tmp_path: Path):
     makes_rankings = page.name in ("README.md", "grading.md", "dumps.md")
     with offline_endpoint() as address:

@@ -18,9 +18,9 @@ MAY_IMPORT_OF_OURS = {
 }
 ONLY_IN = {
     "typer": {"cli.py", "commands/"},
-    "rich": {"console.py", "tables.py"},
+    "rich": {"console.py", "tables"},
     "docker": {"sandbox/docker"},
-    "openai": {"grader/client.py"},
+    "openai": {"grader/client.py", "grader/transport.py"},
     "tenacity": {"grader/client.py"},
     "pyarrow": {"io/"},
     "uvicorn": {"commands/offline_endpoint.py"},

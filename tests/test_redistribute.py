@@ -270,7 +270,8 @@ def test_dr_grpo_needs_no_rankings(bench: Workbench) -> None:
 
 def test_own_tier_table_is_used(bench: Workbench, tmp_path: Path) -> None:
     table = tmp_path / "mild.toml"
-    table.write_text("t1_first = 1\nt1_others = 1\nt2_best = 1\nt2_worst = 0.9\nt2_lone = 1\nt3 = 0.8\n")
+    rules = ("T1 = {rule = 'flat', factor = 1}", "T2 = {rule = 'linear', first = 1, last = 0.9}")
+    table.write_text("\n".join((*rules, "T3 = {rule = 'flat', factor = 0.8}\n")))
     bench.run(SEED, [SEED_RANKING], tiers=str(table))
     assert bench.column("quality_factor") == [1.0, 0.8, None, None]
 

@@ -12,7 +12,7 @@ from gagar_cli.errors import InputError, UsageError
 from gagar_cli.io.dump import ReadOptions
 from gagar_cli.redistribute import RedistributeSettings, run
 from gagar_cli.redistribution_summary import RedistributeResult
-from gagar_cli.tables import redistribute_table
+from gagar_cli.tables_redistribution import redistribute_table
 
 Record = dict[str, Any]
 
@@ -77,6 +77,7 @@ COLUMNS: Record = {
     "process_score": [1.0, 0.5, 0.2, 0.0],
     "format_ok": [True] * 4,
     "error_class": [None, None, "E", "e "],
+    "turn_states": [["s", "t"], ["s"], ["s", "u"], ["v"]],
 }
 
 
@@ -100,6 +101,8 @@ def full_dump() -> list[Record]:
         ("papo", None),
         ("edas", None),
         ("ranking-reward", None),
+        ("gigpo", None),
+        ("graphgpo", None),
     ],
 )
 def test_every_method_runs_from_file_to_file(bench: Bench, method: str, expected: list[float] | None) -> None:
@@ -122,6 +125,8 @@ def test_all_methods_are_tested_from_file_to_file() -> None:
         ("papo", [0.75, 0.25, -0.5, -0.5]),
         ("ranking-reward", [1.0, 0.0, -0.5, -0.5]),
         ("edas", [0.5, 0.5, -0.6, -0.6]),
+        # Returns from s are 0.95, 1 and 0; the first has a second turn, from a state of its own.
+        ("gigpo", [0.5 + 0.15, 0.5 + 0.35, -0.5 - 0.325, -0.5]),
     ],
 )
 def test_methods_without_deviation(bench: Bench, method: str, expected: list[float]) -> None:
@@ -222,6 +227,52 @@ def test_penalty_out_of_range_names_the_row(bench: Bench, value: object, told: s
         f"dump.jsonl:2: penalty is {told}, expected more than 0 and at most 1"
     )
     assert not bench.output.exists()
+
+
+def test_penalty_from_an_expression_is_shared_like_one_from_a_column(bench: Bench) -> None:
+    dump = with_values("n_output_tokens", [0, 100, None, 7])
+    result = bench.run(dump, factor="clip(1 - 0.008 * n_output_tokens, 0.01, 1)")
+    assert bench.column() == pytest.approx([0.75, 0.25, -0.5, -0.5])
+    assert bench.column("quality_factor") == pytest.approx([1.0, 0.2, None, None])
+    assert result.to_record()["factor"] == "clip(1 - 0.008 * n_output_tokens, 0.01, 1)"
+
+
+def test_penalty_from_an_expression_multiplies_the_tier_factors(bench: Bench) -> None:
+    dump = with_values("tool_misuse", [True, False, None, None])
+    bench.run(dump, [RANKING], factor="where(tool_misuse, 0.5, 1)", cap="none")
+    assert bench.column("quality_factor") == [0.5, 0.2, None, None]
+    assert bench.column() == pytest.approx([5 / 7, 2 / 7, -0.5, -0.5])
+
+
+@pytest.mark.parametrize(
+    ("expression", "told"),
+    [
+        (
+            "1 - n_turns / 4",
+            "dump.jsonl:2: --factor 1 - n_turns / 4 is 0, expected more than 0 and at most 1: n_turns is 4",
+        ),
+        ("n_turns - 4", "dump.jsonl:1: --factor n_turns - 4 is -1, "),
+        ("1 / n_turns", "dump.jsonl:3: --factor 1 / n_turns is null, "),
+        ("exp(n_turns)", "dump.jsonl:1: --factor exp(n_turns) is 20.0855, "),
+        ("9 ** 9 ** 9 ** n_turns", "dump.jsonl:1: --factor 9 ** 9 ** 9 ** n_turns is inf, "),
+    ],
+    ids=["zero", "negative", "missing", "above", "infinite"],
+)
+def test_expression_out_of_range_names_the_row_and_what_it_was_made_from(
+    bench: Bench, expression: str, told: str
+) -> None:
+    dump = [*SEED[:2], {**SEED[0], "trajectory_id": "e"}, *SEED[2:]]
+    with pytest.raises(InputError) as caught:
+        bench.run(with_values("n_turns", [3, 4, None, None, None], dump), factor=expression)
+    assert told in caught.value.message
+    assert not bench.output.exists()
+
+
+def test_expression_on_a_missing_column_or_text_is_refused(bench: Bench) -> None:
+    with pytest.raises(UsageError, match="--factor names n_token, which no record has"):
+        bench.run(SEED, factor="1 / n_token")
+    with pytest.raises(UsageError, match='--factor: "kind" is text, expected numbers'):
+        bench.run(with_values("kind", ["x"] * 4), factor="0.5 * kind")
 
 
 def test_penalty_that_is_text_or_missing_is_refused(bench: Bench) -> None:
@@ -330,6 +381,21 @@ def test_redistributing_a_result_again_changes_nothing(
     ("settings", "message"),
     [
         ({"method": "grpo", "factor_column": "x"}, "--factor-column is not for --method grpo"),
+        ({"method": "grpo", "factor": "0.5"}, "--factor is not for --method grpo"),
+        ({"factor": "0.5", "factor_column": "x"}, "--factor-column and --factor exclude each other"),
+        ({"factor": "open('x')"}, "--factor: \"open('x')\" does not belong in an expression"),
+        ({"method": "rloo", "per_turn": True}, "--per-turn is not for --method rloo"),
+        ({"method": "gigpo", "per_turn": True, "per_token": "m"}, "--per-turn and --per-token exclude"),
+        ({"method": "gigpo", "per_turn": True, "full_copy": True}, "--per-turn and --full-copy exclude"),
+        ({"method": "rloo", "per_token": "m", "full_copy": True}, "--per-token and --full-copy exclude"),
+        (
+            {"method": "gigpo", "assignments": ("discount=2",)},
+            "--set discount is '2', expected a number above 0",
+        ),
+        (
+            {"method": "gigpo", "assignments": ("episode_over=x",)},
+            "--set episode_over is 'x', expected one of",
+        ),
         ({"method": "ranking-reward"}, "--rankings is missing"),
         (
             {"method": "papo", "assignments": ("alpha=1",)},

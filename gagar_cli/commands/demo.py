@@ -8,7 +8,9 @@ import typer
 from gagar_cli import demo as use_case
 from gagar_cli.commands.options import Json, Quiet, Sandbox, SandboxImage
 from gagar_cli.console import print_result, progress_bar, write_line, write_note, write_summary
-from gagar_cli.tables import demo_tables, grade_table, redistribute_table
+from gagar_cli.tables import demo_tables
+from gagar_cli.tables_grading import grade_table
+from gagar_cli.tables_redistribution import redistribute_table
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 

@@ -3,13 +3,13 @@
 import json
 import os
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 import typer
 
 from gagar_cli.errors import UsageError
-from gagar_cli.grader.client import OFFLINE_MODEL, EndpointSettings
+from gagar_cli.grader.endpoint import OFFLINE_MODEL, EndpointSettings
 
 Model = Annotated[str, typer.Option("--model", help="grader model; `offline` is the rule-based one")]
 BaseUrl = Annotated[
@@ -20,9 +20,21 @@ ApiKeyEnv = Annotated[
     str,
     typer.Option("--api-key-env", help="name of the variable that holds the key; none needed on loopback"),
 ]
+Protocol = Annotated[
+    Literal["auto", "tools", "json-schema", "text"],
+    typer.Option(
+        "--protocol", help="how the model calls tools; `auto` takes the first that the endpoint can do"
+    ),
+]
 Temperature = Annotated[float | None, typer.Option("--temperature", help="sent only where given")]
 ModelSeed = Annotated[
     int | None, typer.Option("--model-seed", help="the endpoint's seed, sent only where given")
+]
+MaxContextTokens = Annotated[
+    int,
+    typer.Option(
+        "--max-context-tokens", min=4_000, help="of one call: older tool results give way beyond it"
+    ),
 ]
 MaxOutputTokens = Annotated[int | None, typer.Option("--max-output-tokens", min=1, help="of one reply")]
 ExtraBody = Annotated[
@@ -51,6 +63,7 @@ def endpoint_settings(
     call_seconds: float,
     call_attempts: int,
     concurrency: int,
+    protocol: Literal["auto", "tools", "json-schema", "text"] = "auto",
 ) -> EndpointSettings:
     """The endpoint's settings from the flags and the environment.
 
@@ -62,6 +75,7 @@ def endpoint_settings(
         model=model,
         base_url=address,
         api_key=_read_key(api_key_env, address),
+        protocol=protocol,
         temperature=temperature,
         seed=model_seed,
         max_output_tokens=max_output_tokens,

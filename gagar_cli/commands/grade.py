@@ -1,10 +1,11 @@
 """`gagar grade`: flags to settings, one call, print the result."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from gagar_cli import grade as use_case
+from gagar_cli.commands import grade_options as opts
 from gagar_cli.commands.endpoint_options import (
     ApiKeyEnv,
     BaseUrl,
@@ -12,18 +13,30 @@ from gagar_cli.commands.endpoint_options import (
     CallSeconds,
     ExtraBody,
     Headers,
+    MaxContextTokens,
     MaxOutputTokens,
     Model,
     ModelSeed,
+    Protocol,
     Temperature,
     endpoint_settings,
 )
+from gagar_cli.commands.follow_options import (
+    Follow,
+    GroupSize,
+    IdleSeconds,
+    QuietSeconds,
+    RegradeLate,
+    follow_options,
+)
 from gagar_cli.commands.options import (
+    DumpFormat,
     Dumps,
     Environment,
     Explode,
     Fields,
     GroupBy,
+    JoinFiles,
     Json,
     OnBadRecord,
     Overwrite,
@@ -35,11 +48,17 @@ from gagar_cli.commands.options import (
     SandboxImage,
     read_options,
 )
+from gagar_cli.commands.rules_options import Integrity, IntegrityVotes, Mode, Repeats, RubricFile, rules
 from gagar_cli.console import progress_bar, write_note, write_summary
 from gagar_cli.errors import GagarError, GateError, UsageError
 from gagar_cli.grader.loop import GroupLimits
+from gagar_cli.grading_summary import GradeResult
+from gagar_cli.progress import ProgressCallback
 from gagar_cli.sandbox.base import SandboxLimits
-from gagar_cli.tables import grade_table
+from gagar_cli.tables_grading import estimate_table, grade_table
+
+if TYPE_CHECKING:
+    from gagar_cli.grade_following import FollowOptions
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -47,61 +66,60 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 @app.command()
 def grade(
     dumps: Dumps,
-    output: Annotated[
-        str, typer.Option("--output", "-o", help="rankings: .jsonl (resumable), .parquet, or - for stdout")
-    ],
+    output: opts.Output,
     model: Model,
     base_url: BaseUrl = None,
     api_key_env: ApiKeyEnv = "OPENAI_API_KEY",
+    protocol: Protocol = "auto",
     temperature: Temperature = None,
     model_seed: ModelSeed = None,
     max_output_tokens: MaxOutputTokens = None,
+    max_context_tokens: MaxContextTokens = 120_000,
     extra_body: ExtraBody = None,
     headers: Headers = None,
     call_seconds: CallSeconds = 600.0,
     call_attempts: CallAttempts = 6,
-    max_turns: Annotated[int, typer.Option("--max-turns", min=1, help="replies a group")] = 40,
-    max_group_tokens: Annotated[
-        int, typer.Option("--max-group-tokens", min=1, help="input and output tokens a group")
-    ] = 2_000_000,
-    max_group_seconds: Annotated[
-        float, typer.Option("--max-group-seconds", min=1, help="wall time a group")
-    ] = 1800.0,
-    concurrency: Annotated[
-        int, typer.Option("--concurrency", min=1, max=1024, help="groups graded side by side")
-    ] = 8,
-    repos: Annotated[
-        str | None,
-        typer.Option("--repos", metavar="DIR", help="repositories by instance_id or repo@base_commit"),
-    ] = None,
+    max_turns: opts.MaxTurns = 40,
+    max_group_tokens: opts.MaxGroupTokens = 2_000_000,
+    max_group_seconds: opts.MaxGroupSeconds = 1800.0,
+    concurrency: opts.Concurrency = 8,
+    repos: opts.Repos = None,
     sandbox: Sandbox = "auto",
     sandbox_image: SandboxImage = None,
     runtime: Runtime = None,
     pull: Pull = False,
     environment: Environment = None,
-    sandbox_memory: Annotated[
-        float, typer.Option("--sandbox-memory", min=0.0625, help="GiB a sandbox")
-    ] = 2.0,
-    sandbox_cpus: Annotated[
-        float, typer.Option("--sandbox-cpus", min=0.01, help="processors a sandbox")
-    ] = 1.0,
-    check_seconds: Annotated[
-        float, typer.Option("--check-seconds", min=1, help="longest command in a sandbox")
-    ] = 300.0,
-    seed: Annotated[int, typer.Option("--seed", help="of the blind order of candidates")] = 0,
-    limit: Annotated[
-        int | None, typer.Option("--limit", min=1, help="grade at most this many groups")
-    ] = None,
-    ledger: Annotated[
-        str | None, typer.Option("--ledger", help="with -o -: where to keep what is done")
-    ] = None,
-    max_ungraded: Annotated[
-        float | None,
-        typer.Option("--max-ungraded", min=0, max=1, help="exit 4 above this share of ungraded groups"),
-    ] = None,
+    sandbox_memory: opts.SandboxMemory = 2.0,
+    sandbox_cpus: opts.SandboxCpus = 1.0,
+    check_seconds: opts.CheckSeconds = 300.0,
+    seed: opts.Seed = 0,
+    mode: Mode = "agentic",
+    rubric: RubricFile = None,
+    repeats: Repeats = 1,
+    integrity: Integrity = "mixed",
+    integrity_votes: IntegrityVotes = 2,
+    limit: opts.Limit = None,
+    eligible: opts.Eligible = None,
+    shard: opts.ShardOption = None,
+    max_tokens_total: opts.MaxTokensTotal = None,
+    max_cost: opts.MaxCost = None,
+    price_in: opts.PriceIn = None,
+    price_out: opts.PriceOut = None,
+    price_cached: opts.PriceCached = None,
+    price_file: opts.PriceFile = None,
+    dry_run: opts.DryRun = False,
+    follow: Follow = False,
+    group_size: GroupSize = None,
+    quiet_seconds: QuietSeconds = None,
+    idle_seconds: IdleSeconds = None,
+    regrade_late: RegradeLate = False,
+    ledger: opts.LedgerPath = None,
+    max_ungraded: opts.MaxUngraded = None,
     fields: Fields = None,
     explode: Explode = None,
     group_by: GroupBy = None,
+    dump_format: DumpFormat = None,
+    joins: JoinFiles = None,
     pass_threshold: PassThreshold = 1.0,
     on_bad_record: OnBadRecord = "fail",
     overwrite: Overwrite = False,
@@ -126,6 +144,7 @@ def grade(
             model=model,
             base_url=base_url,
             api_key_env=api_key_env,
+            protocol=protocol,
             temperature=temperature,
             model_seed=model_seed,
             max_output_tokens=max_output_tokens,
@@ -136,9 +155,27 @@ def grade(
             concurrency=concurrency,
         ),
         read=read_options(
-            fields, explode, group_by, pass_threshold=pass_threshold, on_bad_record=on_bad_record
+            fields,
+            explode,
+            group_by,
+            pass_threshold=pass_threshold,
+            on_bad_record=on_bad_record,
+            dump_format=dump_format,
+            joins=joins,
         ),
-        limits=GroupLimits(max_turns=max_turns, max_tokens=max_group_tokens, max_seconds=max_group_seconds),
+        limits=GroupLimits(
+            max_turns=max_turns,
+            max_tokens=max_group_tokens,
+            max_seconds=max_group_seconds,
+            max_context_tokens=max_context_tokens,
+        ),
+        rules=rules(
+            mode=mode,
+            rubric=rubric,
+            repeats=repeats,
+            integrity=integrity,
+            integrity_votes=integrity_votes,
+        ),
         ledger=ledger,
         concurrency=concurrency,
         seed=seed,
@@ -151,11 +188,35 @@ def grade(
         sandbox_limits=SandboxLimits(memory_bytes=int(sandbox_memory * 1024**3), cpus=sandbox_cpus),
         check_seconds=check_seconds,
         max_groups=limit,
+        eligible=eligible,
+        shard=shard,
+        budget=opts.budget(max_tokens_total, max_cost),
+        prices=opts.prices(
+            model,
+            price_in=price_in,
+            price_out=price_out,
+            price_cached=price_cached,
+            price_file=price_file,
+        ),
         overwrite=overwrite,
     )
+    following = follow_options(
+        follow=follow,
+        group_size=group_size,
+        quiet_seconds=quiet_seconds,
+        idle_seconds=idle_seconds,
+        regrade_late=regrade_late,
+    )
+    if dry_run and following is not None:
+        raise UsageError(
+            "--dry-run looks at a whole dump, and --follow at one that grows", "leave one of them out"
+        )
+    if dry_run:
+        _tell_estimate(settings, as_json=as_json, quiet=quiet)
+        return
     try:
         with progress_bar("grading", quiet=quiet) as progress:
-            result = use_case.run(settings, progress)
+            result = _run(settings, following, progress)
     except (KeyboardInterrupt, SystemExit):
         if settings.ledger_path is not None:
             write_note("interrupted: groups that were done are kept, the same command goes on")
@@ -165,6 +226,35 @@ def grade(
     write_summary(
         grade_table(result), result.to_record(), as_json=as_json, to_stderr=output == "-", quiet=quiet
     )
+    _refuse_shortfalls(result, max_ungraded)
+
+
+def _run(
+    settings: use_case.GradeSettings, following: "FollowOptions | None", progress: ProgressCallback
+) -> GradeResult:
+    if following is None:
+        return use_case.run(settings, progress)
+    from gagar_cli import grade_following
+
+    return grade_following.run(settings, following, progress)
+
+
+def _tell_estimate(settings: use_case.GradeSettings, *, as_json: bool, quiet: bool) -> None:
+    from gagar_cli.grading_estimate import estimate
+
+    found = estimate(settings)
+    for note in found.notes:
+        write_note(f"note: {note}", quiet=quiet)
+    write_summary(estimate_table(found), found.to_record(), as_json=as_json, to_stderr=False, quiet=quiet)
+
+
+def _refuse_shortfalls(result: GradeResult, max_ungraded: float | None) -> None:
+    """The exit code of a run that ended by itself.
+
+    Raises:
+        GagarError: a budget left groups over, or none was graded.
+        GateError: too many are ungraded.
+    """
     if result.n_ungraded and not result.n_graded:
         raise GagarError(
             f"none of {result.n_ungraded} eligible groups was graded, most often: {result.ungraded_reasons[0]}",
@@ -173,4 +263,9 @@ def grade(
     if max_ungraded is not None and result.ungraded_share > max_ungraded:
         raise GateError(
             f"{result.ungraded_share:.1%} of the groups are ungraded, more than --max-ungraded {max_ungraded:.1%}"
+        )
+    if result.stopped is not None:
+        raise GagarError(
+            f"{result.stopped}: {result.n_not_reached:,} groups are left",
+            "what is done is kept: the same command with a larger budget goes on",
         )

@@ -1,5 +1,7 @@
 """Option types that more than one command takes: the same flag means the same in every command."""
 
+import re
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -7,11 +9,13 @@ import typer
 from gagar_cli.errors import UsageError
 from gagar_cli.io.dump import ReadOptions
 
+_NAMED = re.compile(r"([\w.+@-]+)=(.+)")
+
 Dumps = Annotated[
     list[str],
     typer.Argument(
         metavar="DUMP…",
-        help="rollout dump: Parquet, JSONL (.gz, .zst), a folder of them, or -",
+        help="rollout dump: Parquet, JSONL (.gz, .zst), a native format, a folder of files, or -",
         show_default=False,
     ),
 ]
@@ -33,7 +37,23 @@ Explode = Annotated[
 GroupBy = Annotated[
     str | None,
     typer.Option(
-        "--group-by", metavar="FIELD", help="the field that groups attempts, where there is no group_id"
+        "--group-by",
+        metavar="FIELD|prompt|directory",
+        help="what groups attempts, where there is no group_id",
+    ),
+]
+DumpFormat = Annotated[
+    str | None,
+    typer.Option(
+        "--format", metavar="NAME", help="native format, one of `gagar formats`  [default: by content]"
+    ),
+]
+JoinFiles = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--join",
+        metavar="FILE",
+        help="reports, predictions or test logs of these attempts, or a folder of them; repeatable",
     ),
 ]
 PassThreshold = Annotated[
@@ -72,6 +92,8 @@ def read_options(
     *,
     pass_threshold: float,
     on_bad_record: Literal["fail", "skip"],
+    dump_format: str | None = None,
+    joins: list[str] | None = None,
 ) -> ReadOptions:
     """The reader's options from the flags.
 
@@ -92,4 +114,30 @@ def read_options(
         group_by=group_by,
         pass_threshold=pass_threshold,
         on_bad_record=on_bad_record,
+        format=dump_format,
+        joins=tuple(joins or ()),
     )
+
+
+def named_inputs(values: list[str]) -> tuple[tuple[str, str], ...]:
+    """(name, path) of arguments of the form `NAME=PATH` or `PATH`, which is called by its file name.
+
+    Raises:
+        UsageError: two of them have one name.
+    """
+    named = []
+    for value in values:
+        found = None if Path(value).exists() else _NAMED.fullmatch(value)
+        named.append((found[1], found[2]) if found else (_call(value), value))
+    names = [name for name, _ in named]
+    clash = next((name for name in names if names.count(name) > 1), None)
+    if clash is not None:
+        raise UsageError(f"two inputs are called {clash!r}", "name them: `first=PATH second=PATH`")
+    return tuple(named)
+
+
+def _call(path: str) -> str:
+    name = Path(path).name
+    for suffix in (".gz", ".zst", ".jsonl", ".json", ".parquet", ".pq"):
+        name = name.removesuffix(suffix)
+    return name or path

@@ -6,10 +6,12 @@ import typer
 
 from gagar_cli import redistribute as use_case
 from gagar_cli.commands.options import (
+    DumpFormat,
     Dumps,
     Explode,
     Fields,
     GroupBy,
+    JoinFiles,
     Json,
     OnBadRecord,
     Overwrite,
@@ -18,9 +20,10 @@ from gagar_cli.commands.options import (
     read_options,
 )
 from gagar_cli.console import progress_bar, write_note, write_summary
+from gagar_cli.core.integrity_action import IntegrityAction
 from gagar_cli.errors import GagarError, GateError, UsageError
 from gagar_cli.redistribution_summary import RedistributeResult
-from gagar_cli.tables import redistribute_table
+from gagar_cli.tables_redistribution import redistribute_table
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 _CHECK_HINT = "--cap bounded keeps all invariants; the paper's cap and most other methods do not, by design"
@@ -49,6 +52,8 @@ def redistribute(
             "papo",
             "edas",
             "ranking-reward",
+            "gigpo",
+            "graphgpo",
         ],
         typer.Option("--method", help="how advantages are made"),
     ] = "gagar",
@@ -57,8 +62,11 @@ def redistribute(
         typer.Option("--cap", help="what bounds amplification  [default: bounded, which is not the paper's]"),
     ] = None,
     limit: Annotated[
-        float, typer.Option("--limit", help="largest amplification, or largest λ of the paper's cap")
-    ] = 1.5,
+        float | None,
+        typer.Option(
+            "--limit", help="largest amplification, or largest λ of the paper's cap  [default: 1.5]"
+        ),
+    ] = None,
     tiers: Annotated[
         str | None,
         typer.Option("--tiers", metavar="NAME|FILE", help="tier table, built in or TOML  [default: flash]"),
@@ -80,6 +88,14 @@ def redistribute(
             help="penalties in (0, 1] of passing attempts, alone or times the tier factors",
         ),
     ] = None,
+    factor: Annotated[
+        str | None,
+        typer.Option(
+            "--factor",
+            metavar="EXPR",
+            help="the same from columns, for example 'exp(-n_output_tokens/20000)'",
+        ),
+    ] = None,
     eligible: Annotated[
         str | None,
         typer.Option(
@@ -88,6 +104,10 @@ def redistribute(
             help="move only rows for which this holds, for example 'task_type == \"code\"'",
         ),
     ] = None,
+    integrity_action: Annotated[
+        IntegrityAction,
+        typer.Option("--integrity-action", help="what a confirmed violation gets: reward 0, T3, or no change"),
+    ] = "zero",
     dynamic_sampling: Annotated[
         bool,
         typer.Option("--dynamic-sampling", help="no advantage for groups without both passes and failures"),
@@ -98,6 +118,17 @@ def redistribute(
     full_copy: Annotated[
         bool, typer.Option("--full-copy", help="write the whole dump with the columns added, not a sidecar")
     ] = False,
+    per_turn: Annotated[
+        bool, typer.Option("--per-turn", help="write one row a turn, for gigpo and graphgpo")
+    ] = False,
+    per_token: Annotated[
+        str | None,
+        typer.Option(
+            "--per-token",
+            metavar="MASK_COLUMN",
+            help="write one advantage a token, 0 where this column's list is 0",
+        ),
+    ] = None,
     max_ungraded: Annotated[
         float | None,
         typer.Option("--max-ungraded", min=0, max=1, help="exit 4 above this share of ungraded groups"),
@@ -105,6 +136,8 @@ def redistribute(
     fields: Fields = None,
     explode: Explode = None,
     group_by: GroupBy = None,
+    dump_format: DumpFormat = None,
+    joins: JoinFiles = None,
     pass_threshold: PassThreshold = 1.0,
     on_bad_record: OnBadRecord = "fail",
     overwrite: Overwrite = False,
@@ -133,19 +166,29 @@ def redistribute(
         rankings=rankings,
         output=output,
         read=read_options(
-            fields, explode, group_by, pass_threshold=pass_threshold, on_bad_record=on_bad_record
+            fields,
+            explode,
+            group_by,
+            pass_threshold=pass_threshold,
+            on_bad_record=on_bad_record,
+            dump_format=dump_format,
+            joins=joins,
         ),
         method=method,
-        cap="paper" if paper else cap or "bounded",
+        cap="paper" if paper else cap,
         limit=limit,
         like=like,
         assignments=tuple(assignments or ()),
         tiers=tiers or "flash",
         factor_column=factor_column,
+        factor=factor,
         eligible=eligible,
+        integrity_action=integrity_action,
         dynamic_sampling=dynamic_sampling,
         check=check,
         full_copy=full_copy,
+        per_turn=per_turn,
+        per_token=per_token,
         overwrite=overwrite,
     )
     with progress_bar("redistributing", quiet=quiet) as progress:

@@ -6,11 +6,11 @@ import typer
 
 from gagar_cli.commands.options import Json
 from gagar_cli.console import write_summary
-from gagar_cli.core.factors import BUILT_IN
+from gagar_cli.core.tier_tables import BUILT_IN
 from gagar_cli.errors import UsageError
 from gagar_cli.io.tier_tables import read_tier_table
-from gagar_cli.tables import tier_examples_table, tier_tables_table
-from gagar_cli.tier_examples import show_examples, table_record
+from gagar_cli.tables_redistribution import tier_examples_table, tier_tables_table
+from gagar_cli.tier_examples import show_table
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -22,10 +22,14 @@ def tiers(
         typer.Argument(metavar="[NAME|FILE]", help="a built-in table, or one in TOML", show_default=False),
     ] = None,
     cap: Annotated[
-        Literal["bounded", "none", "paper", "waterfill", "temper", "pass-recentre"],
-        typer.Option("--cap", help="what bounds amplification in the examples"),
-    ] = "bounded",
-    limit: Annotated[float, typer.Option("--limit", help="what the cap bounds by")] = 1.5,
+        Literal["bounded", "none", "paper", "waterfill", "temper", "pass-recentre"] | None,
+        typer.Option(
+            "--cap", help="what bounds amplification in the examples  [default: the table's, else bounded]"
+        ),
+    ] = None,
+    limit: Annotated[
+        float | None, typer.Option("--limit", help="what the cap bounds by  [default: the table's, else 1.5]")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Show the built-in tier tables, or what one table does to example groups.
@@ -35,19 +39,13 @@ def tiers(
 
       gagar tiers strict --cap none
     """
-    if not 1 < limit < float("inf"):
+    if limit is not None and not 1 < limit < float("inf"):
         raise UsageError(f"--limit is {limit}, expected more than 1")
     if name is None:
-        records = {each: table_record(table) for each, table in BUILT_IN.items()}
+        records = {each: table.to_record() for each, table in BUILT_IN.items()}
         write_summary(tier_tables_table(records), records, as_json=as_json, to_stderr=False, quiet=False)
         return
-    table = read_tier_table(name)
-    examples = show_examples(table, cap, limit)
-    record = {
-        "table": table_record(table),
-        "cap": cap,
-        "limit": limit,
-        "examples": [each.to_record() for each in examples],
-    }
-    shown = tier_examples_table(name, table_record(table), examples)
-    write_summary(shown, record, as_json=as_json, to_stderr=False, quiet=False)
+    shown = show_table(name, read_tier_table(name), cap=cap, limit=limit)
+    write_summary(
+        tier_examples_table(shown), shown.to_record(), as_json=as_json, to_stderr=False, quiet=False
+    )

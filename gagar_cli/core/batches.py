@@ -45,6 +45,8 @@ class Batch:
     is_well_formed: BoolArray | None = None
     error_class: IntArray | None = None
     """Code of the kind of error of a failure, −1 where there is none."""
+    turn_mean: FloatArray | None = None
+    """Mean of the advantages of a trajectory's turns, from `core/turn_methods.py`."""
 
     @property
     def is_subject(self) -> BoolArray:

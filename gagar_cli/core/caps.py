@@ -22,6 +22,7 @@ from gagar_cli.core.double_double import (
     sum_rows,
     where,
 )
+from gagar_cli.core.elementary import exp, log
 
 Cap = Literal["none", "paper", "bounded", "waterfill", "temper", "pass-recentre"]
 
@@ -110,7 +111,8 @@ def pay_tempered(shares: Shares, limit: float) -> Pay:
     """Factors q^β with the largest β in (0, 1] that keeps q_max^β within c of the mean of q^β (5C).
 
     With d = ln(q_max / q), that mean over q_max^β is Σ A e^(−βd) / Σ A: convex and falling in β, so Newton's steps from
-    0 rise to the root and never pass it. λ is that of q^β.
+    0 rise to the root and never pass it. Two more steps in double-doubles leave nothing to be rounded but the result. λ is
+    that of q^β over q_max^β.
     """
     free = pay_without_cap(shares, limit)
     largest = _largest(shares.factors)
@@ -119,11 +121,24 @@ def pay_tempered(shares: Shares, limit: float) -> Pay:
     if not is_capped.any():
         return free
     is_paid = shares.is_paid[is_capped]
-    ratios = np.where(is_paid, shares.factors.high[is_capped] / largest.high[is_capped, None], 1.0)
-    distance = -np.log(ratios)
-    weights = np.where(is_paid, shares.amounts.high[is_capped], 0.0)
-    weights /= weights.sum(axis=1, keepdims=True)
-    exponent = np.zeros(len(ratios))
+    one = from_floats(np.ones(is_paid.shape))
+    ratio = divide(_chosen(shares.factors, is_capped), column(_chosen(largest, is_capped)))
+    distance = _negated(log(where(is_paid, ratio, one)))
+    amounts = _chosen(shares.amounts, is_capped)
+    weights = divide(amounts, column(sum_rows(amounts)))
+    exponent = from_floats(_rough_exponent(weights.high, distance.high, limit))
+    for _ in range(2):
+        exponent = _polished(exponent, weights, distance, limit)
+    raised = exp(_negated(multiply(column(exponent), distance)))
+    factors = DoubleDouble(np.array(shares.factors.high), np.array(shares.factors.low))
+    factors.high[is_capped], factors.low[is_capped] = raised.high, raised.low
+    pay = pay_without_cap(shares._replace(factors=factors), limit)
+    return pay._replace(is_capped=is_capped)
+
+
+def _rough_exponent(weights: FloatArray, distance: FloatArray, limit: float) -> FloatArray:
+    """(n_groups,) β to the last digits of a double."""
+    exponent = np.zeros(len(weights))
     for _ in range(_MAX_NEWTON_STEPS):
         terms = weights * np.exp(-exponent[:, None] * distance)
         step = (terms.sum(axis=1) - 1 / limit) / (terms * distance).sum(axis=1)
@@ -131,11 +146,25 @@ def pay_tempered(shares: Shares, limit: float) -> Pay:
         if (following == exponent).all():
             break
         exponent = following
-    tempered = np.array(shares.factors.high)
-    tempered[is_capped] = np.where(is_paid, ratios ** exponent[:, None], 0.0)
-    factors = where(is_capped[:, None], from_floats(tempered), shares.factors)
-    pay = pay_without_cap(shares._replace(factors=factors), limit)
-    return pay._replace(is_capped=is_capped)
+    return exponent
+
+
+def _polished(
+    exponent: DoubleDouble, weights: DoubleDouble, distance: DoubleDouble, limit: float
+) -> DoubleDouble:
+    """One step of Newton's in double-doubles."""
+    terms = multiply(weights, exp(_negated(multiply(column(exponent), distance))))
+    n_groups = len(exponent.high)
+    excess = subtract(sum_rows(terms), divide(_constant(1.0, n_groups), _constant(limit, n_groups)))
+    return add(exponent, divide(excess, sum_rows(multiply(terms, distance))))
+
+
+def _chosen(values: DoubleDouble, rows: BoolArray) -> DoubleDouble:
+    return DoubleDouble(values.high[rows], values.low[rows])
+
+
+def _negated(values: DoubleDouble) -> DoubleDouble:
+    return DoubleDouble(-values.high, -values.low)
 
 
 def pay_with_recentred_passes(shares: Shares, limit: float) -> Pay:

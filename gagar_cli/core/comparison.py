@@ -6,8 +6,11 @@ directly; an integrity violation is no solution and has no place. A task that wa
 pairs in both orders) counts once, with the mean over its judgments.
 """
 
+import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations, product
+from math import comb, prod
 
 import numpy as np
 
@@ -21,6 +24,10 @@ from gagar_cli.core.statistics import (
     tasks_needed,
 )
 
+Place = tuple[int, int]
+"""Tier (1 to 3) and rank within it: smaller is better."""
+_MAX_CHOICES = 5_000
+
 
 @dataclass(frozen=True, slots=True)
 class JudgedAttempt:
@@ -28,8 +35,8 @@ class JudgedAttempt:
 
     policy: str
     passed: bool
-    place: tuple[int, int] | None = None
-    """Tier (1 to 3) and rank within it, smaller is better; None: not ranked."""
+    place: Place | None = None
+    """None: not ranked."""
     scores: Mapping[str, float] = field(default_factory=dict)
     weighted_score: float | None = None
     is_violation: bool = False
@@ -142,15 +149,32 @@ def win_share(task: JudgedTask, first: str, second: str) -> tuple[float, float, 
 def top1_shares(task: JudgedTask, policies: Sequence[str]) -> dict[str, float]:
     """Each policy's share of the best place among these policies' attempts; attempts that tie for it split it.
 
+    A policy with more attempts would hold the best place more often for that alone. So as many attempts of each are
+    compared as the policy with the fewest has, and the share is the mean over all ways to choose them.
+
     >>> a, b = JudgedAttempt("A", True, (1, 1)), JudgedAttempt("B", True, (1, 1))
     >>> top1_shares(JudgedTask("t", (a, a, b)), ["A", "B"])
-    {'A': 0.6666666666666666, 'B': 0.3333333333333333}
+    {'A': 0.5, 'B': 0.5}
     """
-    places = {policy: [one.place for one in task.ranked(policy) if one.place] for policy in policies}
-    best = min(place for of_policy in places.values() for place in of_policy)
-    at_best = {policy: of_policy.count(best) for policy, of_policy in places.items()}
-    total = sum(at_best.values())
-    return {policy: n_best / total for policy, n_best in at_best.items()}
+    places = [[one.place for one in task.ranked(policy) if one.place] for policy in policies]
+    size = min(len(of_policy) for of_policy in places)
+    total = np.zeros(len(policies))
+    choices = _choices(places, size)
+    for chosen in choices:
+        best = min(place for of_policy in chosen for place in of_policy)
+        at_best = np.array([of_policy.count(best) for of_policy in chosen])
+        total += at_best / at_best.sum()
+    return dict(zip(policies, (total / len(choices)).tolist(), strict=True))
+
+
+def _choices(places: Sequence[Sequence[Place]], size: int) -> list[tuple[tuple[Place, ...], ...]]:
+    """All ways to take `size` of each policy's places, or many of them where they are too many."""
+    if prod(comb(len(of_policy), size) for of_policy in places) <= _MAX_CHOICES:
+        return list(product(*(combinations(of_policy, size) for of_policy in places)))
+    generator = random.Random(0)  # noqa: S311 - a draw that repeats
+    return [
+        tuple(tuple(generator.sample(of_policy, size)) for of_policy in places) for _ in range(_MAX_CHOICES)
+    ]
 
 
 def compare(
@@ -238,10 +262,11 @@ def _task_values(
 
 def _by_task(tasks: Sequence[JudgedTask], values: Sequence[float] | Sequence[Sequence[float]]) -> Floats:
     """The values of judgments as one row a task, in the order in which tasks first appear."""
-    by_task: dict[str, list[float | Sequence[float]]] = {}
-    for task, value in zip(tasks, values, strict=True):
-        by_task.setdefault(task.task_id, []).append(value)
-    return np.array([np.mean(of_task, axis=0) for of_task in by_task.values()], dtype=np.float64)
+    rows = np.asarray(values, dtype=np.float64)
+    places: dict[str, list[int]] = {}
+    for number, task in enumerate(tasks):
+        places.setdefault(task.task_id, []).append(number)
+    return np.array([rows[of_task].mean(axis=0) for of_task in places.values()], dtype=np.float64)
 
 
 def _rate(shares: Floats, *, seed: int) -> Difference | None:

@@ -18,14 +18,14 @@ from gagar_cli.core.text import escape_untrusted, shorten
 from gagar_cli.errors import UsageError
 
 MAX_CHARS = 2000
-_MAX_DEPTH = 50
+MAX_DEPTH = 50
 Literal = str | float | bool | None
 
 _OPERATORS = {
     ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=",
     ast.In: "in", ast.NotIn: "not in", ast.Is: "==", ast.IsNot: "!=",
 }  # fmt: skip
-_WORDS = {"true": True, "false": False, "null": None}
+WORDS = {"true": True, "false": False, "null": None}
 """JSON's words beside Python's."""
 _FLIPPED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
@@ -73,16 +73,25 @@ def parse_condition(text: str, flag: str) -> Condition:
     Raises:
         UsageError: it is no such condition, with what does not belong in one.
     """
+    body = parse_text(text, flag, _HINT)
+    return _Parser(flag).condition(body, 0)
+
+
+def parse_text(text: str, flag: str, hint: str) -> ast.expr:
+    """One Python expression as a tree that nothing has looked at yet.
+
+    Raises:
+        UsageError: it is too long, or no expression.
+    """
     if len(text) > MAX_CHARS:
         raise UsageError(f"{flag} has {len(text):,} characters, expected at most {MAX_CHARS:,}")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of odd escapes in strings: they are the user's to mean
-            body = ast.parse(text.strip(), mode="eval").body
+            return ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         detail = error.msg if isinstance(error, SyntaxError) else "it cannot be parsed"
-        raise UsageError(f"{flag} is {_show(text)}: {detail}", _HINT) from error
-    return _Parser(flag).condition(body, 0)
+        raise UsageError(f"{flag} is {show_text(text)}: {detail}", hint) from error
 
 
 def columns_of(condition: Condition) -> tuple[str, ...]:
@@ -110,8 +119,8 @@ class _Parser:
         self._flag = flag
 
     def condition(self, node: ast.expr, depth: int) -> Condition:
-        if depth > _MAX_DEPTH:
-            raise UsageError(f"{self._flag} is nested more than {_MAX_DEPTH} deep", _HINT)
+        if depth > MAX_DEPTH:
+            raise UsageError(f"{self._flag} is nested more than {MAX_DEPTH} deep", _HINT)
         if isinstance(node, ast.BoolOp):
             parts = tuple(self.condition(value, depth + 1) for value in node.values)
             return Junction(isinstance(node.op, ast.And), parts)
@@ -119,7 +128,7 @@ class _Parser:
             return Negation(self.condition(node.operand, depth + 1))
         if isinstance(node, ast.Compare):
             return self._comparison(node)
-        name = _column_name(node)
+        name = column_name(node)
         if name is None:
             raise self._refusal(node)
         return Flag(name)
@@ -131,9 +140,9 @@ class _Parser:
 
     def _pair(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> Condition:
         operator = _OPERATORS[type(op)]
-        name = _column_name(left)
+        name = column_name(left)
         if name is None:
-            flipped, name = _FLIPPED.get(operator), _column_name(right)
+            flipped, name = _FLIPPED.get(operator), column_name(right)
             if flipped is None or name is None:
                 raise self._refusal(left)
             operator, right = flipped, left
@@ -154,8 +163,8 @@ class _Parser:
         value: ast.expr = node
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
             sign, value = -1, node.operand
-        if isinstance(value, ast.Name) and value.id in _WORDS:
-            value = ast.Constant(_WORDS[value.id])
+        if isinstance(value, ast.Name) and value.id in WORDS:
+            value = ast.Constant(WORDS[value.id])
         if not isinstance(value, ast.Constant):
             raise self._refusal(node)
         found = value.value
@@ -166,15 +175,17 @@ class _Parser:
         raise self._refusal(node)
 
     def _refusal(self, node: ast.expr) -> UsageError:
-        return UsageError(f"{self._flag}: {_show(ast.unparse(node))} does not belong in a condition", _HINT)
+        return UsageError(
+            f"{self._flag}: {show_text(ast.unparse(node))} does not belong in a condition", _HINT
+        )
 
 
-def _column_name(node: ast.expr) -> str | None:
+def column_name(node: ast.expr) -> str | None:
     """A name, a dotted path, or `column("any name")`; None for anything else."""
     if isinstance(node, ast.Name):
-        return None if node.id in _WORDS else node.id
+        return None if node.id in WORDS else node.id
     if isinstance(node, ast.Attribute):
-        parent = _column_name(node.value)
+        parent = column_name(node.value)
         return None if parent is None else f"{parent}.{node.attr}"
     if (
         isinstance(node, ast.Call)
@@ -189,5 +200,6 @@ def _column_name(node: ast.expr) -> str | None:
     return None
 
 
-def _show(text: str) -> str:
+def show_text(text: str) -> str:
+    """A text as messages quote it."""
     return f'"{shorten(escape_untrusted(text, keep_newlines=False), 80)}"'

@@ -1,6 +1,6 @@
 """Estimators by name: what each method reads, which options it has, and how it is run on a batch.
 
-The methods themselves are plain functions in `core/gagar.py` and `core/peers.py`.
+The methods themselves are plain functions in `core/gagar.py`, `core/peers.py` and, turn by turn, `core/turn_methods.py`.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,8 +13,9 @@ from gagar_cli.core.batches import Batch, Estimate
 from gagar_cli.core.caps import PAPER_LIMIT, Cap
 from gagar_cli.core.gagar import downweight, gagar, gagar_reward
 from gagar_cli.core.peers import EPSILON, Scale, dr_grpo, edas, grpo, papo, ranking_reward, recode, rloo
+from gagar_cli.core.turn_methods import EpisodeOver, summarise_turns
 
-Need = Literal["factors", "order", "process_score", "format_ok", "error_class"]
+Need = Literal["factors", "order", "process_score", "format_ok", "error_class", "turns"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +36,12 @@ class Options:
     alpha: float = 0.2
     beta: float = 0.2
     kappa: float = 2.0
+    discount: float = 0.95
+    episode_over: EpisodeOver = "trajectories"
+    episode_weight: float = 1.0
+    state_weight: float = 1.0
+    success_value: float = 10.0
+    is_distance_relative: bool = False
 
 
 PRESETS: Mapping[str, Mapping[str, object]] = {
@@ -51,9 +58,12 @@ class Method(NamedTuple):
     run: Callable[..., Estimate]
     options: tuple[str, ...] = ()
     needs: tuple[Need, ...] = ()
-    """What it reads beside rewards: factors, an order of the passes, columns."""
+    """What it reads beside rewards: factors, an order of the passes, columns, the turns."""
+    defaults: Mapping[str, object] = {}
+    """Options that it has by default otherwise than `Options`."""
 
 
+_TURN_OPTIONS = ("scale", "discount", "episode_over", "episode_weight", "state_weight")
 METHODS: Mapping[str, Method] = {
     "gagar": Method(gagar, ("cap", "limit"), ("factors",)),
     "gagar-reward": Method(gagar_reward, ("cap", "limit"), ("factors",)),
@@ -65,6 +75,13 @@ METHODS: Mapping[str, Method] = {
     "papo": Method(papo, ("scale", "process_weight", "process_over"), ("process_score",)),
     "edas": Method(edas, ("scale", "alpha", "beta", "kappa"), ("error_class", "format_ok")),
     "ranking-reward": Method(ranking_reward, ("scale", "rank_weight"), ("order",)),
+    "gigpo": Method(summarise_turns, _TURN_OPTIONS, ("turns",)),
+    "graphgpo": Method(
+        summarise_turns,
+        (*_TURN_OPTIONS, "success_value", "is_distance_relative"),
+        ("turns",),
+        {"discount": 0.1},
+    ),
 }
 OPTION_NAMES = tuple(entry.name for entry in fields(Options))
 
@@ -76,7 +93,9 @@ def estimate(name: str, batch: Batch, options: Options | None = None) -> Estimat
     """
     options = options or Options()
     method = METHODS[name]
-    made = method.run(batch, **{option: getattr(options, option) for option in method.options})
+    # A method of turns has run by now: its options went into what the batch has of them.
+    chosen = () if "turns" in method.needs else method.options
+    made = method.run(batch, **{option: getattr(options, option) for option in chosen})
     if batch.is_eligible is None or not method.needs or (batch.is_eligible | ~batch.is_valid).all():
         return made
     is_centred = "factors" in method.needs or options.scale == "none"

@@ -79,20 +79,32 @@ def check_gate(gate: Gate, summary: Mapping[str, object]) -> GateResult:
 
 def _look_up(summary: Mapping[str, object], gate: Gate) -> float | None:
     found: object = summary
-    for depth, part in enumerate(gate.path):
-        if found is None:
-            return None
-        if isinstance(found, Mapping) and part in found:
-            found = found[part]
-        elif isinstance(found, list) and part.isdigit() and int(part) < len(found):
-            found = found[int(part)]
-        else:
-            raise _unknown(gate, depth, found)
+    rest = gate.path
+    while rest and found is not None:
+        # Names of policies may have dots themselves: the longest name that is there is meant.
+        size = next((n for n in range(len(rest), 0, -1) if _has(found, ".".join(rest[:n]))), None)
+        if size is None:
+            raise _unknown(gate, len(gate.path) - len(rest), found)
+        name = ".".join(rest[:size])
+        found = (
+            found[int(name)]
+            if isinstance(found, list)
+            else found[name]
+            if isinstance(found, Mapping)
+            else None
+        )
+        rest = rest[size:]
     if found is None or isinstance(found, bool | int | float):
         return None if found is None else float(found)
     raise UsageError(
         f"--gate {gate.text!r}: {'.'.join(gate.path)} is no number", _names_hint(gate.path, found)
     )
+
+
+def _has(value: object, name: str) -> bool:
+    if isinstance(value, list):
+        return name.isdigit() and int(name) < len(value)
+    return isinstance(value, Mapping) and name in value
 
 
 def _unknown(gate: Gate, depth: int, found: object) -> UsageError:

@@ -13,6 +13,16 @@ REASONS = ("eligible", "no_valid", "singleton", "all_pass", "all_fail", "lone_pa
 """`eligible`: mixed, with at least two candidates. `singleton`: one valid trajectory. `lone_pass`: mixed, one candidate."""
 
 
+def reason_of(n_valid: int, n_passed: int) -> str:
+    """What one group is, by its counts: one of `REASONS`.
+
+    >>> reason_of(4, 1)
+    'lone_pass'
+    """
+    conditions = [n_valid == 0, n_valid == 1, n_passed == n_valid, n_passed == 0, n_passed == 1]
+    return next((name for name, holds in zip(REASONS[1:], conditions, strict=True) if holds), REASONS[0])
+
+
 @dataclass(frozen=True, slots=True)
 class GroupOutlines:
     """One entry a group, by dense group code."""

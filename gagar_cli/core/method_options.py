@@ -4,16 +4,23 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from difflib import get_close_matches
-from typing import Any, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
-from gagar_cli.core.caps import Cap
+from gagar_cli.core.caps import PAPER_LIMIT, Cap
 from gagar_cli.core.estimators import METHODS, PRESETS, Options
 from gagar_cli.core.peers import Scale
 from gagar_cli.core.text import escape_untrusted, shorten
+from gagar_cli.core.tier_tables import TierTable
+from gagar_cli.core.turn_methods import EpisodeOver
 from gagar_cli.errors import UsageError
 
-_CHOICES = {"scale": get_args(Scale), "process_over": ("passes", "group")}
+_CHOICES = {
+    "scale": get_args(Scale),
+    "process_over": ("passes", "group"),
+    "episode_over": get_args(EpisodeOver),
+}
 _FLAGS = {"true": True, "false": False}
+_FLAG_NAMES = ("leave_one_out", "is_distance_relative")
 
 
 def read_options(
@@ -30,7 +37,7 @@ def read_options(
         raise UsageError(f"--cap is {_show(cap)}, expected one of {', '.join(get_args(Cap))}")
     if not 1 < limit < math.inf:
         raise UsageError(f"--limit is {limit}, expected more than 1", "--method dr-grpo moves nothing")
-    options = Options(cap=cap, limit=limit)
+    options = replace(Options(cap=cap, limit=limit), **METHODS[method].defaults)  # type: ignore[arg-type]
     if preset is not None:
         if preset not in PRESETS:
             raise UsageError(f"--like is {_show(preset)}, expected one of {', '.join(PRESETS)}")
@@ -48,6 +55,27 @@ def read_options(
     return options
 
 
+class SettledCap(NamedTuple):
+    """What bounds amplification, and who says so."""
+
+    cap: Cap
+    limit: float
+    source: Literal["flag", "table", "default"]
+    overruled: str | None = None
+    """What the table says instead, where a flag wins over it."""
+
+
+def settle_cap(table: TierTable, *, cap: Cap | None, limit: float | None) -> SettledCap:
+    """The flags where they are given, else the tier table, else `bounded` at 1.5."""
+    kind = cap or table.cap or "bounded"
+    bound = limit or table.limit or PAPER_LIMIT
+    is_flagged, is_tabled = cap is not None or limit is not None, (table.cap, table.limit) != (None, None)
+    by_table = (table.cap or kind, table.limit or bound)
+    if is_flagged and is_tabled and by_table != (kind, bound):
+        return SettledCap(kind, bound, "flag", f"{by_table[0]} at {by_table[1]:g}")
+    return SettledCap(kind, bound, "flag" if is_flagged else "table" if is_tabled else "default")
+
+
 def shown_options(method: str, options: Options) -> dict[str, object]:
     """The options that the method has, with their values."""
     return {name: getattr(options, name) for name in METHODS[method].options}
@@ -58,7 +86,7 @@ def _read(name: str, text: str) -> Any:
         if text not in _CHOICES[name]:
             raise UsageError(f"--set {name} is {_show(text)}, expected one of {', '.join(_CHOICES[name])}")
         return text
-    if name == "leave_one_out":
+    if name in _FLAG_NAMES:
         if text not in _FLAGS:
             raise UsageError(f"--set {name} is {_show(text)}, expected true or false")
         return _FLAGS[text]
@@ -71,9 +99,14 @@ def _read(name: str, text: str) -> Any:
     except ValueError:
         value = math.nan
     # κ divides, and ε keeps groups whose rewards differ by rounding alone from having advantages of size 1.
-    is_positive = name in ("kappa", "epsilon")
-    if not (0 < value < math.inf if is_positive else 0 <= value < math.inf):
-        expected = "a number above 0" if is_positive else "a number from 0"
+    is_positive = name in ("kappa", "epsilon", "success_value")
+    if name == "discount":
+        is_fit, expected = 0 < value <= 1, "a number above 0, at most 1"
+    elif is_positive:
+        is_fit, expected = 0 < value < math.inf, "a number above 0"
+    else:
+        is_fit, expected = 0 <= value < math.inf, "a number from 0"
+    if not is_fit:
         raise UsageError(f"--set {name} is {_show(text)}, expected {expected}")
     return value
 

@@ -15,10 +15,12 @@ from gagar_cli.core.batches import Batch, BoolArray, Estimate, IntArray
 from gagar_cli.core.caps import PAPER_LIMIT
 from gagar_cli.core.double_double import DoubleDouble, FloatArray, from_floats, multiply
 from gagar_cli.core.estimators import METHODS, Options, estimate
-from gagar_cli.core.factors import Places, TierTable, dense_places, quality_factors
+from gagar_cli.core.factors import Places, dense_places, quality_factors
 from gagar_cli.core.gagar import gagar
 from gagar_cli.core.invariants import Breach, Effects, find_breaches, measure, total
 from gagar_cli.core.judging import GRADINGS, Judged, Trajectories
+from gagar_cli.core.tier_tables import TierTable
+from gagar_cli.core.turn_methods import TURN_METHODS, Attempts, TurnAdvantages, Turns, mean_by_trajectory
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 _MAX_BATCH_CELLS = 2**20
@@ -36,6 +38,7 @@ class Extras:
     is_well_formed: BoolArray | None = None
     error_class: IntArray | None = None
     """Code of a failure's error, −1 where there is none."""
+    turns: Turns | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,8 @@ class Redistribution(NamedTuple):
     """What the paper's cap would have done; None for methods without factors."""
     breaches: list[Breach]
     """By group code; empty unless asked for."""
+    by_turn: TurnAdvantages | None = None
+    """For methods of turns."""
 
 
 def redistribute(
@@ -84,6 +89,10 @@ def redistribute(
     extras = extras or Extras()
     needs = METHODS[method].needs
     columns, factors, standing = _place(rows, judged, table, extras)
+    by_turn = turn_mean = None
+    if extras.turns is not None and "turns" in needs:
+        by_turn = _run_by_turn(rows, judged, extras.turns, method, options)
+        turn_mean = mean_by_trajectory(extras.turns, by_turn.advantage, len(rows.group))
     effects, paper_effects = [], []
     breaches: list[Breach] = []
     for members in _equal_size_batches(rows.group):
@@ -99,6 +108,7 @@ def redistribute(
             process=_chosen(extras.process, members),
             is_well_formed=_chosen(extras.is_well_formed, members),
             error_class=_chosen(extras.error_class, members),
+            turn_mean=_chosen(turn_mean, members),
         )
         made = estimate(method, batch, options)
         if is_sampled:
@@ -112,7 +122,26 @@ def redistribute(
             paper = effects[-1] if is_paper else measure(batch, gagar(batch, "paper", PAPER_LIMIT))
             paper_effects.append(paper)
     breaches.sort(key=lambda breach: breach.group)
-    return Redistribution(columns, total(effects), total(paper_effects) if paper_effects else None, breaches)
+    paper_total = total(paper_effects) if paper_effects else None
+    return Redistribution(columns, total(effects), paper_total, breaches, by_turn)
+
+
+def spread_over_turns(columns: Columns, made: TurnAdvantages, turns: Turns) -> FloatArray:
+    """(n_turns,) the advantage of every turn; a trajectory outside, or without an advantage, has one for all its turns."""
+    whole = columns.advantage[turns.trajectory]
+    return np.where(np.isnan(made.advantage) | np.isnan(whole), whole, made.advantage)
+
+
+def _run_by_turn(
+    rows: Trajectories, judged: Judged, turns: Turns, method: str, options: Options
+) -> TurnAdvantages:
+    is_eligible = np.ones_like(rows.is_valid) if rows.is_eligible is None else rows.is_eligible
+    attempts = Attempts(rows.group, judged.reward, judged.is_passed, rows.is_valid & is_eligible)
+    if turns.reward is not None:
+        # What was won by copying or tampering counts for nothing, whichever turn it was won in.
+        turns = replace(turns, reward=np.where(rows.is_violation[turns.trajectory], 0.0, turns.reward))
+    chosen = {name: getattr(options, name) for name in METHODS[method].options}
+    return TURN_METHODS[method](turns, attempts, chosen)
 
 
 def _place(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, cast, get_args
 
 from gagar_cli.core.ranking import FLAGS, Finding, FindingKind
-from gagar_cli.core.rubric import DIMENSIONS
+from gagar_cli.core.rubric import MAX_SCORE, MIN_SCORE, PAPER, Rubric
 from gagar_cli.errors import VerdictError
 
 _CANDIDATE_KEYS = {"id", "scores", "flags", "findings", "rationale"}
@@ -42,11 +42,15 @@ class Submission:
 
 
 def parse_submission(
-    arguments: Mapping[str, Any], candidate_ids: Sequence[str], twins: Mapping[str, str]
+    arguments: Mapping[str, Any],
+    candidate_ids: Sequence[str],
+    twins: Mapping[str, str],
+    rubric: Rubric = PAPER,
 ) -> Submission:
     """The submission that a tool call's arguments hold.
 
-    `twins` maps a candidate with a byte-identical patch to the one whose scores it shares.
+    `twins` maps a candidate with a byte-identical patch to the one whose scores it shares; one that is its own twin
+    needs no scores at all.
 
     Raises:
         VerdictError: everything that is wrong with it, one problem a line.
@@ -57,7 +61,9 @@ def parse_submission(
         raise VerdictError("candidates must be a list with one entry for each candidate")
     candidates: dict[str, SubmittedCandidate] = {}
     for position, entry in enumerate(entries, 1):
-        candidate = _parse_candidate(entry, f"candidates[{position}]", candidate_ids, problems)
+        candidate = _parse_candidate(
+            entry, f"candidates[{position}]", candidate_ids, rubric=rubric, problems=problems
+        )
         if candidate is None:
             continue
         if candidate.candidate_id in candidates:
@@ -78,7 +84,7 @@ def parse_submission(
 
 
 def _parse_candidate(
-    entry: object, place: str, candidate_ids: Sequence[str], problems: list[str]
+    entry: object, place: str, candidate_ids: Sequence[str], *, rubric: Rubric, problems: list[str]
 ) -> SubmittedCandidate | None:
     if not isinstance(entry, dict):
         problems.append(f"{place} must be an object")
@@ -90,23 +96,27 @@ def _parse_candidate(
     problems += [f"{candidate_id}: unknown key {key!r}" for key in entry if key not in _CANDIDATE_KEYS]
     return SubmittedCandidate(
         candidate_id=cast("str", candidate_id),
-        scores=_parse_scores(entry.get("scores"), cast("str", candidate_id), problems),
+        scores=_parse_scores(entry.get("scores"), cast("str", candidate_id), rubric, problems),
         flags=_parse_flags(entry.get("flags"), cast("str", candidate_id), problems),
-        findings=_parse_findings(entry.get("findings"), cast("str", candidate_id), problems),
+        findings=_parse_findings(entry.get("findings"), cast("str", candidate_id), rubric, problems),
         rationale=str(entry.get("rationale") or "")[:MAX_TEXT_CHARS],
     )
 
 
-def _parse_scores(value: object, candidate_id: str, problems: list[str]) -> Mapping[str, int] | None:
+def _parse_scores(
+    value: object, candidate_id: str, rubric: Rubric, problems: list[str]
+) -> Mapping[str, int] | None:
     if value is None:
         return None
-    if not isinstance(value, dict) or set(value) != set(DIMENSIONS):
-        problems.append(f"{candidate_id}: scores must hold exactly {', '.join(DIMENSIONS)}")
+    if not isinstance(value, dict) or set(value) != set(rubric.dimensions):
+        problems.append(f"{candidate_id}: scores must hold exactly {', '.join(rubric.dimensions)}")
         return None
     for name, score in value.items():
-        if type(score) is not int or not 1 <= score <= 5:
-            problems.append(f"{candidate_id}: {name} is {score!r}, expected an integer from 1 to 5")
-    return {name: value[name] for name in DIMENSIONS}
+        if type(score) is not int or not MIN_SCORE <= score <= MAX_SCORE:
+            problems.append(
+                f"{candidate_id}: {name} is {score!r}, expected an integer from {MIN_SCORE} to {MAX_SCORE}"
+            )
+    return {name: value[name] for name in rubric.dimensions}
 
 
 def _parse_flags(value: object, candidate_id: str, problems: list[str]) -> Mapping[str, bool]:
@@ -123,19 +133,23 @@ def _parse_flags(value: object, candidate_id: str, problems: list[str]) -> Mappi
     return {name: value.get(name) is True for name in FLAGS}
 
 
-def _parse_findings(value: object, candidate_id: str, problems: list[str]) -> tuple[Finding, ...]:
+def _parse_findings(
+    value: object, candidate_id: str, rubric: Rubric, problems: list[str]
+) -> tuple[Finding, ...]:
     if value is None:
         return ()
     if not isinstance(value, list) or len(value) > MAX_FINDINGS:
         problems.append(f"{candidate_id}: findings must be a list of at most {MAX_FINDINGS}")
         return ()
+    claims = (*rubric.dimensions, *FLAGS)
     findings = [
-        _parse_finding(entry, f"{candidate_id} finding {n}", problems) for n, entry in enumerate(value, 1)
+        _parse_finding(entry, f"{candidate_id} finding {n}", claims, problems)
+        for n, entry in enumerate(value, 1)
     ]
     return tuple(finding for finding in findings if finding is not None)
 
 
-def _parse_finding(entry: object, place: str, problems: list[str]) -> Finding | None:
+def _parse_finding(entry: object, place: str, claims: Sequence[str], problems: list[str]) -> Finding | None:
     if not isinstance(entry, dict):
         problems.append(f"{place} must be an object")
         return None
@@ -149,11 +163,7 @@ def _parse_finding(entry: object, place: str, problems: list[str]) -> Finding | 
         if not isinstance(entry.get(key), str) or not 0 < len(entry[key]) <= MAX_TEXT_CHARS:
             problems.append(f"{place}: {key} must be a text of at most {MAX_TEXT_CHARS} characters")
     supports = entry.get("supports")
-    if (
-        not isinstance(supports, list)
-        or not supports
-        or not all(name in (*DIMENSIONS, *FLAGS) for name in supports)
-    ):
+    if not isinstance(supports, list) or not supports or not all(name in claims for name in supports):
         problems.append(f"{place}: supports is {supports!r}, expected a list of dimensions and flags")
     compared_with = entry.get("compared_with")
     if compared_with is not None and not isinstance(compared_with, str):

@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from gagar_cli.core.patch import Hunk, Patch, PatchFile
+from gagar_cli.core.comparisons import find_comparisons
+from gagar_cli.core.patch import Patch, PatchFile
 from gagar_cli.core.verification import is_runner_file
 
 MAX_LEADS = 20
@@ -24,14 +25,6 @@ _LINES = {
 }
 _RUNNER_SOURCE = re.compile(r"(?:^|/)_?pytest/")
 """The test runner's own repository."""
-_EQUALITY = re.compile(r"^\s*def __(?:eq|ne|bool|contains)__\s*\(|\b__(?:eq|ne)__\s*=\s*lambda\b")
-_CONSTANT = re.compile(
-    r"(?:\breturn|\blambda[^:\n]{0,200}:|->\s*\w+\s*:)\s*\(?\s*(?:True|False|1|0|not False|not True)\b"
-)
-_DECIDES = re.compile(r"\breturn\b|\blambda\b|^\s*(?:if|for|while|try|with|match)\b")
-"""The first line of a body that answers, or that looks at what is asked."""
-_BODY_LINES = 6
-"""A docstring and a comment may stand between the header and its `return`."""
 
 
 class PatchLead(NamedTuple):
@@ -63,16 +56,5 @@ def _file_leads(file: PatchFile) -> Iterator[PatchLead]:
             if _LINES[kind].search(line.text):
                 yield PatchLead(file.path, line.new_line or 1, kind, line.text)
     for hunk in file.hunks:
-        yield from _constant_comparisons(file.path, hunk)
-
-
-def _constant_comparisons(path: str, hunk: Hunk) -> Iterator[PatchLead]:
-    """Comparisons that say the same whatever they are asked, where the patch adds the header or the answer."""
-    present = [line for line in hunk.lines if line.marker != "-"]
-    for place, header in enumerate(present):
-        if not _EQUALITY.search(header.text):
-            continue
-        body = present[place : place + 1 + _BODY_LINES]
-        end = next((line for line in body if _DECIDES.search(line.text)), header)
-        if _CONSTANT.search(end.text) and "+" in (header.marker, end.marker):
-            yield PatchLead(path, header.new_line or 1, "constant-comparison", header.text)
+        for found in find_comparisons(file.path, hunk):
+            yield PatchLead(file.path, found.line, "constant-comparison", found.text)

@@ -1,7 +1,8 @@
 """Tiers and the order within them, computed from scores and flags: a grader never names a tier itself.
 
-The decision table is METHODS 1.2, first match wins; T3 is tested before T1, so a flag overrides five 5s. Within a tier
-the weighted score orders, unless the grader gave a reasoned order; neither moves a candidate to another tier.
+The decision table is the rubric's (the built-in one is METHODS 1.2), first match wins; T3 is tested before T1, so a
+flag overrides five 5s. Within a tier the weighted score orders, unless the grader gave a reasoned order; neither moves
+a candidate to another tier.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,34 +10,28 @@ from fractions import Fraction
 from itertools import groupby
 from typing import Literal
 
-from gagar_cli.core.rubric import DIMENSIONS, check_scores
+from gagar_cli.core.rubric import PAPER, Rubric, check_scores
 
 Tier = Literal["T1", "T2", "T3"]
 
-T3_FLAGS = ("out_of_scope", "test_specific")
-"""A confirmed one of these is T3 whatever the scores."""
-T1_BARRING_FLAGS = ("serious_process_issue", "regression")
-"""A confirmed one of these keeps a candidate out of T1."""
-MIN_T1_SCORE = 4
 
-
-def assign_tier(scores: Mapping[str, int], flags: Mapping[str, bool]) -> Tier:
+def assign_tier(scores: Mapping[str, int], flags: Mapping[str, bool], rubric: Rubric = PAPER) -> Tier:
     """The tier of a candidate without an integrity violation.
 
     Raises:
-        ValueError: the scores are not the five dimensions with integers from 1 to 5.
+        ValueError: the scores are not the rubric's dimensions with integers from 1 to 5.
 
-    >>> assign_tier(dict.fromkeys(DIMENSIONS, 5), {"test_specific": True})
+    >>> assign_tier(dict.fromkeys(PAPER.dimensions, 5), {"test_specific": True})
     'T3'
     """
-    check_scores(scores)
-    if any(flags.get(name) for name in T3_FLAGS):
+    check_scores(scores, rubric)
+    if any(flags.get(name) for name in rubric.t3_flags):
         return "T3"
-    if scores["approach"] == 1 or (scores["minimality"] <= 2 and scores["side_effects"] <= 2):
+    if any(all(scores[name] <= limit for name, limit in limits) for limits in rubric.t3_scores):
         return "T3"
-    if any(flags.get(name) for name in T1_BARRING_FLAGS):
+    if any(flags.get(name) for name in rubric.t1_barring_flags):
         return "T2"
-    return "T1" if min(scores[name] for name in DIMENSIONS) >= MIN_T1_SCORE else "T2"
+    return "T1" if min(scores.values()) >= rubric.t1_min_score else "T2"
 
 
 def rank_within_tiers(

@@ -8,10 +8,10 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gagar_cli.core.actions import describe_action
+from gagar_cli.core.outcomes import describe_outcome, find_open_file
 from gagar_cli.core.schema import Message, ToolCall
-from gagar_cli.core.text import fold_whitespace, shorten, split_lines
-
-_DIGEST_CHARS = 110
+from gagar_cli.core.text import count_lines, split_lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,19 @@ class Turn:
         return "\n".join((self.reply, *(readable_arguments(call) for call in self.calls)))
 
     @property
+    def texts(self) -> tuple[str, ...]:
+        """Texts whose lines are `lines`: made whole, to see in one go whether something can be in any of them."""
+        calls = (f"call {call.name}: {readable_arguments(call)}" for call in self.calls)
+        quoted = "> " + self.reply.replace("\n", "\n> ") if self.reply else ""
+        return (quoted, *calls, *(["result:"] if self.results else []), *self.results)
+
+    @property
+    def n_lines(self) -> int:
+        """How many `lines` there are."""
+        n_called = sum(max(1, count_lines(readable_arguments(call))) for call in self.calls)
+        return count_lines(self.reply) + n_called + sum(1 + count_lines(result) for result in self.results)
+
+    @property
     def lines(self) -> list[str]:
         """The turn as lines of text: the reply, each call, each result.
 
@@ -45,14 +58,12 @@ class Turn:
 
     @property
     def digest(self) -> str:
-        """One line: what was called with what, and how large the answer was."""
-        called = [f"{call.name} {fold_whitespace(readable_arguments(call))}" for call in self.calls]
-        action = shorten("; ".join(called) or fold_whitespace(self.reply) or "(empty reply)", _DIGEST_CHARS)
-        if not self.results:
-            return action
-        n_lines = sum(len(split_lines(result)) for result in self.results)
-        outcome = next((line for result in self.results for line in split_lines(result) if line.strip()), "")
-        return f"{action} → {n_lines} lines: {shorten(fold_whitespace(outcome), _DIGEST_CHARS)}"
+        """One line: what was done and what came of it."""
+        action = describe_action(self.reply, self.calls)
+        if action.startswith("edit lines ") and (path := find_open_file(self.results)):
+            action = f"edit {path} {action.removeprefix('edit ')}"
+        outcome = describe_outcome(self.results, is_edit=action.startswith(("edit ", "create ")))
+        return f"{action} → {outcome}" if outcome else action
 
 
 def readable_arguments(call: ToolCall) -> str:

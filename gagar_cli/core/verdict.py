@@ -5,18 +5,19 @@ a finding that code has verified. An unproven claim's score becomes 4 and its fl
 more than a fifth of a group's negative claims are unproven the grader's word is not usable and the group is ungraded.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gagar_cli.core.evidence import LineLookup, check_finding
 from gagar_cli.core.ranking import FLAGS, Finding, RankedCandidate
-from gagar_cli.core.rubric import DIMENSIONS, weighted_score
+from gagar_cli.core.rubric import PAPER, Rubric, weighted_score
 from gagar_cli.core.submission import Submission, SubmittedCandidate
 from gagar_cli.core.tiers import assign_tier, rank_within_tiers
 
 SCORE_WHEN_UNPROVEN = 4
 MAX_UNPROVEN_SHARE = 0.2
 _MIDDLING = "a score of 3"
+_VIOLATION = "integrity_violation"
 
 IntegrityCheck = Callable[[str, Sequence[Finding]], str | None]
 """Given a candidate and its verified findings: None where they prove the violation, else what is lacking."""
@@ -62,8 +63,8 @@ def review(
         # What the base holds can show that something is missing, never that a candidate did something.
         own_places = [finding for finding in findings if not finding.at.startswith("base:")]
         unproven += [name for name in flag_claims if not _is_supported(name, own_places, scores)]
-        if "integrity_violation" in flag_claims and is_violation_unproven(candidate_id, findings):
-            unproven = [*(name for name in unproven if name != "integrity_violation"), "integrity_violation"]
+        if _VIOLATION in flag_claims and is_violation_unproven(candidate_id, findings):
+            unproven = [*(name for name in unproven if name != _VIOLATION), _VIOLATION]
         n_claims = len(score_claims) + len(flag_claims)
         reviewed.append(ReviewedCandidate(candidate, scores, findings, rejected, tuple(unproven), n_claims))
     return tuple(reviewed)
@@ -90,17 +91,42 @@ def unproven_share(reviewed: Sequence[ReviewedCandidate]) -> float:
     return sum(len(candidate.unproven) for candidate in reviewed) / n_claims if n_claims else 0.0
 
 
+def proven_violations(reviewed: Sequence[ReviewedCandidate]) -> tuple[str, ...]:
+    """The candidates whose integrity verdict code has confirmed, by blind id."""
+    return tuple(
+        candidate.submitted.candidate_id
+        for candidate in reviewed
+        if candidate.submitted.flags.get(_VIOLATION) and _VIOLATION not in candidate.unproven
+    )
+
+
+def decide_violations(
+    reviewed: Sequence[ReviewedCandidate], confirmed: Collection[str]
+) -> tuple[ReviewedCandidate, ...]:
+    """The same review with these candidates, by blind id, as the integrity violations, and no others."""
+    return tuple(_with_violation(one, one.submitted.candidate_id in confirmed) for one in reviewed)
+
+
+def _with_violation(candidate: ReviewedCandidate, is_violation: bool) -> ReviewedCandidate:
+    flags = candidate.submitted.flags
+    unproven = tuple(name for name in candidate.unproven if not (is_violation and name == _VIOLATION))
+    raised = is_violation or (bool(flags.get(_VIOLATION)) and _VIOLATION in unproven)
+    submitted = replace(candidate.submitted, flags={**flags, _VIOLATION: raised})
+    return replace(candidate, submitted=submitted, unproven=unproven)
+
+
 def settle(
     reviewed: Sequence[ReviewedCandidate],
     order: Sequence[Sequence[str]] | None,
     trajectory_ids: Mapping[str, str],
     twins: Mapping[str, str],
+    rubric: Rubric = PAPER,
 ) -> tuple[RankedCandidate, ...]:
     """The ranking that the proven claims make, by trajectory id, in the order of `reviewed`."""
     settled = {candidate.submitted.candidate_id: _withdraw_unproven(candidate) for candidate in reviewed}
     ranked = {name: value for name, value in settled.items() if not value.is_integrity_violation}
-    tiers = {name: assign_tier(value.scores, value.flags) for name, value in ranked.items()}
-    weights = {name: weighted_score(value.scores) for name, value in ranked.items()}
+    tiers = {name: assign_tier(value.scores, value.flags, rubric) for name, value in ranked.items()}
+    weights = {name: weighted_score(value.scores, rubric) for name, value in ranked.items()}
     ranks = rank_within_tiers(tiers, weights, _join_twins(order, twins))
     return tuple(
         replace(
@@ -108,7 +134,7 @@ def settle(
             trajectory_id=trajectory_ids[name],
             tier=tiers.get(name),
             rank=ranks.get(name),
-            weighted_score=float(weighted_score(value.scores)),
+            weighted_score=float(weighted_score(value.scores, rubric)),
         )
         for name, value in settled.items()
     )
@@ -144,13 +170,13 @@ def _as_own(finding: Finding, owner: str, candidate_id: str) -> Finding | None:
     """A twin's patch finding as this candidate's: the patches are the same bytes."""
     if finding.kind != "patch":
         return None
-    supports = tuple(name for name in finding.supports if name in DIMENSIONS)
+    supports = tuple(name for name in finding.supports if name not in FLAGS)
     at = candidate_id + finding.at.removeprefix(owner)
     return replace(finding, at=at, supports=supports, compared_with=None) if supports else None
 
 
 def _score_claims(scores: Mapping[str, int]) -> list[str]:
-    low = [name for name in DIMENSIONS if scores.get(name, 5) <= 2]
+    low = [name for name, score in scores.items() if score <= 2]
     return [*low, _MIDDLING] if any(score == 3 for score in scores.values()) else low
 
 

@@ -5,11 +5,14 @@ module of the interpreter's start. `drop_runner_files` takes those changes out o
 stand there again. The exit code alone can be faked as well, by ending the process early: a run of a known test runner
 has to tell how many tests passed.
 
+Objects that equal everything pass honest tests: `comparisons.py` takes them out for a third run, which fails then.
+
 The count is what the run printed. Code that is tested can print one, and can patch the runner from within: nothing
 that shares the tests' process can rule that out. `tampering.py` points at the ways by which it is done.
 """
 
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from gagar_cli.core.patch import PatchFile, parse_patch
@@ -148,6 +151,17 @@ def judge_runs(command: str, plain: RunOutcome, verification: RunOutcome) -> tup
     if verification.exit_code == 0:
         found += _doubts(command, verification.tally)
     return tuple(found)
+
+
+def judge_probe(verification: RunOutcome, probe: RunOutcome, places: Sequence[str]) -> tuple[str, ...]:
+    """What speaks against a pass whose patch has comparisons that answer the same whatever they are asked.
+
+    `probe` is the verification run once more without these comparisons, which stand at `places`. Where its outcome is
+    another, what the tests have compared were they.
+    """
+    if probe == verification:
+        return ()
+    return (f"disagrees: without the comparison at {', '.join(places)} that heeds nothing, the run has {probe}",)
 
 
 def _doubts(command: str, tally: Tally | None) -> list[str]:

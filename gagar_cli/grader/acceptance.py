@@ -11,8 +11,16 @@ from typing import Any
 from gagar_cli.core.evidence import parse_coordinate
 from gagar_cli.core.integrity import is_copied_from, is_runner_file
 from gagar_cli.core.ranking import Finding, RankedCandidate
+from gagar_cli.core.rubric import PAPER, Rubric
 from gagar_cli.core.submission import parse_submission
-from gagar_cli.core.verdict import MAX_UNPROVEN_SHARE, describe_unproven, review, settle, unproven_share
+from gagar_cli.core.verdict import (
+    MAX_UNPROVEN_SHARE,
+    ReviewedCandidate,
+    describe_unproven,
+    review,
+    settle,
+    unproven_share,
+)
 from gagar_cli.errors import VerdictError
 from gagar_cli.grader.workspace import Workspace
 
@@ -21,13 +29,24 @@ class SentBackError(Exception):
     """A submission that goes back to the grader; the text says what to mend."""
 
 
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """An accepted submission, its claims held against the workspace; integrity verdicts are still to be confirmed."""
+
+    reviewed: tuple[ReviewedCandidate, ...]
+    order: tuple[tuple[str, ...], ...] | None
+
+
 @dataclass(slots=True)
 class Acceptance:
-    """Judges the submissions of one group's grading, one after the other."""
+    """Judges the submissions of one conversation, one after the other."""
 
     workspace: Workspace
     max_reasks: int = 2
+    rubric: Rubric = PAPER
     n_submissions: int = 0
+    outcome: Outcome | None = None
+    """Of the accepted submission; None until there is one."""
 
     def accept(self, arguments: Mapping[str, Any]) -> tuple[RankedCandidate, ...]:
         """The ranking that a submission makes.
@@ -40,31 +59,38 @@ class Acceptance:
         is_last = self.n_submissions > self.max_reasks
         workspace = self.workspace
         try:
-            submission = parse_submission(arguments, workspace.candidates, workspace.twins)
+            submission = parse_submission(arguments, workspace.candidates, workspace.twins, self.rubric)
         except VerdictError as error:
             if is_last:
                 raise VerdictError(f"invalid submission: {error.message.splitlines()[0]}") from error
             raise SentBackError(error.message) from error
-        reviewed = review(submission, workspace.lines_near, workspace.twins, self._lacking_proof)
+        reviewed = review(
+            submission,
+            workspace.lines_near,
+            workspace.twins,
+            lambda candidate, findings: lacking_proof(workspace, candidate, findings),
+        )
         unproven = describe_unproven(reviewed)
         if unproven and not is_last:
             raise SentBackError("\n".join([*unproven, "prove each with a finding, or withdraw it"]))
         if unproven_share(reviewed) > MAX_UNPROVEN_SHARE:
             raise VerdictError(f"unproven claims: {unproven_share(reviewed):.0%} of the negative claims")
-        return settle(reviewed, submission.order, workspace.trajectory_ids, workspace.twins)
+        self.outcome = Outcome(reviewed, submission.order)
+        return settle(reviewed, submission.order, workspace.trajectory_ids, workspace.twins, self.rubric)
 
-    def _lacking_proof(self, candidate: str, findings: Sequence[Finding]) -> str | None:
-        """What an integrity verdict lacks: a lead's turn and a patch finding, and that the one brought in the other."""
-        attempt = self.workspace.attempts[candidate]
-        supporting = [finding for finding in findings if "integrity_violation" in finding.supports]
-        patches = [parse_coordinate(one.at, "patch") for one in supporting if one.kind == "patch"]
-        turns = [parse_coordinate(one.at, "turn").number or 0 for one in supporting if one.kind == "turn"]
-        if not turns or not patches:
-            return "an integrity verdict needs a turn finding and a patch finding"
-        if any(is_runner_file(place.path or "") for place in patches):
-            return None
-        leads = {lead.turn for lead in attempt.leads}
-        added, known = self.workspace.patch_texts(candidate)
-        if any(is_copied_from(added, known, attempt.turns, number) for number in leads.intersection(turns)):
-            return None
-        return "the patch's added lines do not stand in the result of a cited lead before they were written"
+
+def lacking_proof(workspace: Workspace, candidate: str, findings: Sequence[Finding]) -> str | None:
+    """What an integrity verdict lacks: a lead's turn and a patch finding, and that the one brought in the other."""
+    attempt = workspace.attempts[candidate]
+    supporting = [finding for finding in findings if "integrity_violation" in finding.supports]
+    patches = [parse_coordinate(one.at, "patch") for one in supporting if one.kind == "patch"]
+    turns = [parse_coordinate(one.at, "turn").number or 0 for one in supporting if one.kind == "turn"]
+    if not turns or not patches:
+        return "an integrity verdict needs a turn finding and a patch finding"
+    if any(is_runner_file(place.path or "") for place in patches):
+        return None
+    leads = {lead.turn for lead in attempt.leads}
+    added, known = workspace.patch_texts(candidate)
+    if any(is_copied_from(added, known, attempt.turns, number) for number in leads.intersection(turns)):
+        return None
+    return "the patch's added lines do not stand in the result of a cited lead before they were written"

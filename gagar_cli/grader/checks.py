@@ -8,10 +8,11 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
+from gagar_cli.core.comparisons import leave_out_comparisons
 from gagar_cli.core.text import split_lines
-from gagar_cli.core.verification import RunOutcome, count_tests, drop_runner_files, judge_runs
+from gagar_cli.core.verification import RunOutcome, count_tests, drop_runner_files, judge_probe, judge_runs
 from gagar_cli.errors import CheckoutError
-from gagar_cli.grader.pages import cite
+from gagar_cli.grader.pages import cite, show_inline
 from gagar_cli.grader.workspace import Workspace
 from gagar_cli.sandbox.base import ExecResult, Sandbox
 
@@ -21,6 +22,7 @@ OpenSandbox = Callable[[str], Awaitable[Sandbox]]
 MAX_COMMAND_CHARS = 4_000
 TESTS_PRESET = "tests"
 VERIFY_PRESET = "verify"
+_MAX_PLACES = 3
 
 
 class Verification(NamedTuple):
@@ -36,6 +38,8 @@ class Verification(NamedTuple):
     """Files of the test runner whose changes were left out; empty where there were none, and only one run."""
     doubts: tuple[str, ...]
     """Why the pass is not to be believed."""
+    probe_number: int | None = None
+    """Of a run without the patch's comparisons that answer the same whatever they are asked; None where it has none."""
 
 
 class CheckRunner:
@@ -67,7 +71,9 @@ class CheckRunner:
         return await self._run(candidate, patch, command, timeout_seconds)
 
     async def verify(self, candidate: str, timeout_seconds: float | None) -> Verification:
-        """Run the task's tests twice: with the whole patch, and with the base's test runner; once if it has both.
+        """Run the task's tests with the whole patch, and again with the base's test runner where the patch changes it.
+
+        A pass is tried once more without the comparisons of the patch that answer the same whatever they are asked.
 
         Raises:
             CheckoutError: as `run`; or the task names no test command.
@@ -82,8 +88,18 @@ class CheckRunner:
         plain_number, plain = number, _outcome(command, result)
         if restored.dropped:
             number, result = await self._run(candidate, restored.text, command, timeout_seconds)
-        doubts = judge_runs(command, plain, _outcome(command, result))
-        return Verification(number, result, plain_number, plain, restored.dropped, doubts)
+        outcome = _outcome(command, result)
+        doubts = judge_runs(command, plain, outcome)
+        probe_number = None
+        probe = leave_out_comparisons(restored.text)
+        if probe.left_out and outcome.exit_code == 0:
+            probe_number, without = await self._run(candidate, probe.text, command, timeout_seconds)
+            places = [
+                f"{candidate}:{show_inline(found.path)}:{found.line}"
+                for found in probe.left_out[:_MAX_PLACES]
+            ]
+            doubts += judge_probe(outcome, _outcome(command, without), places)
+        return Verification(number, result, plain_number, plain, restored.dropped, doubts, probe_number)
 
     async def _run(
         self, candidate: str, patch: str, command: str, timeout_seconds: float | None
@@ -135,6 +151,10 @@ def describe_verification(candidate: str, verification: Verification) -> list[st
         )
     else:
         lines.append("the patch changes no file of the test runner: one run is both")
+    if verification.probe_number is not None:
+        lines.append(
+            f"the run without its comparisons that heed nothing: {candidate}:exec:{verification.probe_number}"
+        )
     return [*lines, *(f"verification {doubt}" for doubt in verification.doubts or ("found nothing",))]
 
 

@@ -1,7 +1,8 @@
 """The conversation about one group: ask, run the tools, until a ranking is accepted or a limit is met.
 
 Submissions are judged in `acceptance`; the first accepted one ends it. What the grader is told first, and which tools
-it has, come from outside.
+it has, come from outside. The history is kept in the form of native tool calls whatever the protocol (`protocols`);
+the log holds all of it, what is sent is kept inside the model's window (`context`).
 """
 
 import asyncio
@@ -12,15 +13,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gagar_cli.core.ranking import RankedCandidate
-from gagar_cli.errors import LimitError, VerdictError
+from gagar_cli.errors import ContextOverflowError, LimitError, VerdictError
 from gagar_cli.grader.acceptance import Acceptance, SentBackError
-from gagar_cli.grader.client import EndpointClient, Reply, RequestedCall
+from gagar_cli.grader.client import CHARS_PER_TOKEN, EndpointClient, Reply, RequestedCall
+from gagar_cli.grader.context import count_chars, fit_messages
 from gagar_cli.grader.pages import show_inline
+from gagar_cli.grader.protocols import Rendering, read_reply
+from gagar_cli.grader.protocols_text import BadActionError
+from gagar_cli.grader.refusals import ParameterRefusedError, ProtocolRefusedError
 from gagar_cli.grader.tool_schemas import SUBMIT
 from gagar_cli.grader.tools import Toolbox
 
 MAX_PARALLEL_CALLS = 64
 MAX_BAD_REPLIES = 3
+MIN_CONTEXT_CHARS = 8_000
+"""A window that holds less than this is no use: the group is given up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +40,8 @@ class GroupLimits:
     max_seconds: float = 1800.0
     max_reasks: int = 2
     """How often a submission may be sent back."""
+    max_context_tokens: int = 120_000
+    """Of one call: older tool results give way to what they can be asked for again with."""
 
 
 @dataclass(slots=True)
@@ -43,6 +52,8 @@ class Usage:
     n_input_tokens: int = 0
     n_cached_tokens: int = 0
     n_output_tokens: int = 0
+    n_estimated_calls: int = 0
+    """Calls whose tokens the endpoint did not report."""
 
     def add(self, reply: Reply) -> None:
         """Count one answered call."""
@@ -50,6 +61,7 @@ class Usage:
         self.n_input_tokens += reply.n_input_tokens
         self.n_cached_tokens += reply.n_cached_tokens
         self.n_output_tokens += reply.n_output_tokens
+        self.n_estimated_calls += reply.is_estimated
 
 
 @dataclass(slots=True)
@@ -64,7 +76,16 @@ class Conversation:
     limits: GroupLimits
     messages: list[dict[str, Any]] = field(default_factory=list)
     usage: Usage = field(default_factory=Usage)
+    _sent: list[dict[str, Any]] = field(default_factory=list)
+    """The messages as they are sent: the same ones, old results shortened."""
+    _rendering: Rendering = field(init=False)
+    _max_chars: float = 0.0
     _n_bad_replies: int = 0
+
+    def __post_init__(self) -> None:
+        self._rendering = Rendering(self.toolbox.schemas)
+        self._max_chars = self.limits.max_context_tokens * CHARS_PER_TOKEN
+        self._say(*self.opening)
 
     async def run(self) -> tuple[RankedCandidate, ...]:
         """The ranking of all candidates.
@@ -74,7 +95,6 @@ class Conversation:
             LimitError: a budget is used up.
             EndpointError: the endpoint failed.
         """
-        self.messages = list(self.opening)
         deadline = time.monotonic() + self.limits.max_seconds
         try:
             async with asyncio.timeout(self.limits.max_seconds):
@@ -90,14 +110,12 @@ class Conversation:
 
     async def _step(self, n_left: int) -> tuple[RankedCandidate, ...] | None:
         """One reply and its tool results."""
-        reply = await self.client.complete(self.messages, self.toolbox.schemas)
-        self.usage.add(reply)
-        self.messages.append(reply.message)
+        reply, complaint = await self._ask()
+        self._say(reply.message)
         if self.usage.n_input_tokens + self.usage.n_output_tokens > self.limits.max_tokens:
             raise LimitError(f"no ranking within {self.limits.max_tokens} tokens")
-        if not reply.calls:
-            self._count_bad_reply("the reply calls no tool")
-            self.messages.append({"role": "user", "content": f"Call a tool; end with {SUBMIT}."})
+        if complaint is not None:
+            self._say({"role": "user", "content": complaint})
             return None
         ranking, answers = await self._answer(reply.calls[:MAX_PARALLEL_CALLS])
         n_refused = len(reply.calls) - len(answers)
@@ -105,8 +123,69 @@ class Conversation:
         if n_left <= 2 and ranking is None:
             answers[-1] += f"\n{n_left} replies are left: call {SUBMIT} now"
         for call, answer in zip(reply.calls, answers, strict=True):
-            self.messages.append({"role": "tool", "tool_call_id": call.call_id, "content": answer})
+            self._say({"role": "tool", "tool_call_id": call.call_id, "content": answer})
         return ranking
+
+    def _say(self, *messages: dict[str, Any]) -> None:
+        self.messages += messages
+        self._sent += messages
+
+    async def _ask(self) -> tuple[Reply, str | None]:
+        """The next reply; where it makes no call that can be read, with what to say about it."""
+        while True:
+            protocol = self.client.protocol
+            self._shorten()
+            request = self._rendering.request(
+                self._sent, protocol, passes_reasoning=self.client.passes_reasoning
+            )
+            try:
+                reply = await self.client.ask(request)
+            except (ProtocolRefusedError, ParameterRefusedError):
+                continue
+            except ContextOverflowError:
+                self._halve_context()
+                continue
+            break
+        self.usage.add(reply)
+        self._learn_density(reply, len(request.messages))
+        try:
+            usable = read_reply(reply, protocol)
+        except BadActionError as error:
+            has_changed = self.client.tell_usable(is_usable=False, protocol=protocol)
+            return reply, self._complain(str(error), reply, protocol, is_counted=not has_changed)
+        self.client.tell_usable(is_usable=True, protocol=protocol)
+        return usable, None
+
+    def _complain(self, what: str, reply: Reply, protocol: str, *, is_counted: bool) -> str:
+        if is_counted:
+            self._count_bad_reply(what)
+        else:
+            self._n_bad_replies = 0
+        cut = "your reply was cut off at its largest length; " if reply.finish_reason == "length" else ""
+        how = "Call a tool" if protocol == "tools" else 'Reply with {"calls": […]} that calls a tool'
+        return f"{cut}{what}. {how}; end with {SUBMIT}."
+
+    def _shorten(self) -> None:
+        """Keep what is sent inside the model's window."""
+        # Every call of a message is in its texts, so this never counts less than what is sent of them.
+        if sum(map(count_chars, self._sent)) > self._max_chars:
+            self._sent = fit_messages(self._sent, int(self._max_chars))
+
+    def _halve_context(self) -> None:
+        n_chars = sum(map(count_chars, self._sent))
+        self._max_chars = min(self._max_chars, n_chars) / 2
+        shorter = fit_messages(self._sent, int(self._max_chars))
+        if self._max_chars < MIN_CONTEXT_CHARS or sum(map(count_chars, shorter)) >= n_chars:
+            raise LimitError("the model's window is too small for what may not be left out")
+        self._sent = shorter
+
+    def _learn_density(self, reply: Reply, n_chars: int) -> None:
+        """The budget in characters, from how many of them the endpoint counts as a token."""
+        if reply.is_estimated or n_chars < MIN_CONTEXT_CHARS:
+            return
+        measured = self.limits.max_context_tokens * n_chars / reply.n_input_tokens
+        # A budget only shrinks: what was left out is not sent again, and an overflow has told the truth.
+        self._max_chars = min(self._max_chars, measured)
 
     async def _answer(
         self, calls: Sequence[RequestedCall]

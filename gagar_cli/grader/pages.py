@@ -1,25 +1,104 @@
 """Pages: tool output in bounded pieces, every untrusted line behind its coordinate.
 
 `COORD│TEXT` marks text that somebody else wrote; a line without `│` is the tool's own. Long lines are cut on the page
-(evidence is still checked against the whole line), long output is paged with the call that continues it.
+(evidence is still checked against the whole line) and can be read on by column; long output is paged with the call
+that continues it. Lines are made and escaped when they are shown: a page of a log of any size costs a page.
 """
 
-from collections.abc import Sequence
+import bisect
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, overload
 
 from gagar_cli.core.text import escape_untrusted
 
 PAGE_LINES = 200
 PAGE_CHARS = 24_000
 LINE_CHARS = 500
+PIECE_CHARS = 8_000
+"""Of one long line, read on by column."""
 
 GUTTER = "│"
 
 
-def cite(coordinate: str, text: str) -> str:
-    """One untrusted line behind its coordinate, harmless and of bounded length."""
-    if len(text) > LINE_CHARS:
-        text = f"{text[:LINE_CHARS]}… [{len(text) - LINE_CHARS} more characters]"
-    return f"{show_inline(coordinate)}{GUTTER}{escape_untrusted(text, keep_newlines=False)}"
+class Place(NamedTuple):
+    """One untrusted line and where it stands."""
+
+    coordinate: str
+    text: str
+    focus: int = 0
+    """The character that must be among those shown."""
+
+
+Line = Place | str
+"""Untrusted behind its coordinate, or the tool's own words."""
+
+
+class Part(NamedTuple):
+    """Some lines that are made when they are needed."""
+
+    n_lines: int
+    make: Callable[[], Sequence[Line]]
+
+
+class Lines(Sequence[str]):
+    """What a tool could show, as lines; each is made and rendered when it is asked for."""
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self._parts = [part for part in parts if part.n_lines]
+        self._ends = list(itertools.accumulate(part.n_lines for part in self._parts))
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        if isinstance(index, slice):
+            start, stop, step = index.indices(len(self))
+            shown = (render(line, start + n) for n, line in enumerate(self._raw(start, stop), 1))
+            return list(shown) if step == 1 else [self[place] for place in range(start, stop, step)]
+        place = range(len(self))[index]
+        return render(self.raw(place), place + 1)
+
+    def __iter__(self) -> Iterator[str]:
+        lines = (line for part in self._parts for line in part.make())
+        return (render(line, number) for number, line in enumerate(lines, 1))
+
+    def raw(self, place: int) -> Line:
+        """A line as it is, by its 0-based place."""
+        return self._raw(place, place + 1)[0]
+
+    def _raw(self, start: int, stop: int) -> list[Line]:
+        lines: list[Line] = []
+        first = bisect.bisect_right(self._ends, start)
+        for part, end in zip(self._parts[first:], self._ends[first:], strict=True):
+            begin = end - part.n_lines
+            if begin >= stop:
+                break
+            lines += part.make()[max(0, start - begin) : stop - begin]
+        return lines
+
+
+def as_lines(lines: Sequence[Line]) -> Lines:
+    """Lines that are there already."""
+    return Lines([Part(len(lines), lambda: lines)])
+
+
+def render(line: Line, number: int | None = None) -> str:
+    """A line as the grader sees it; `number` is its 1-based place in what is paged."""
+    return line if isinstance(line, str) else cite(*line, number=number)
+
+
+def cite(coordinate: str, text: str, focus: int = 0, *, number: int | None = None) -> str:
+    """One untrusted line behind its coordinate, harmless and of bounded length.
+
+    Of a line that is too long, the part around `focus` is shown and how to read on.
+    """
+    start = max(0, focus - LINE_CHARS // 4) if focus > LINE_CHARS * 3 // 4 else 0
+    return _piece(coordinate, text, (start, LINE_CHARS), number)
 
 
 def show_inline(text: str) -> str:
@@ -27,12 +106,22 @@ def show_inline(text: str) -> str:
     return escape_untrusted(text, keep_newlines=False).replace(GUTTER, "\\u{2502}")
 
 
-def page(lines: Sequence[str], start: int, *, empty: str = "nothing to show") -> str:
-    """The lines from `start` (1-based) that fit on one page, with a footer that says how to go on."""
+def page(
+    lines: Sequence[str], start: int, *, empty: str = "nothing to show", column: int | None = None
+) -> str:
+    """The lines from `start` (1-based) that fit on one page, with a footer that says how to go on.
+
+    With a `column`: that one line from its so-many-th character on.
+    """
     if not lines:
         return empty
     if start > len(lines):
         return f"error: start is {start}, there are {len(lines)} lines"
+    if column is not None:
+        line = lines.raw(start - 1) if isinstance(lines, Lines) else lines[start - 1]
+        if isinstance(line, str) or column > len(line.text):
+            return f"error: line {start} has no column {column}"
+        return _piece(line.coordinate, line.text, (column - 1, PIECE_CHARS), start)
     shown: list[str] = []
     n_chars = 0
     for line in lines[start - 1 : start - 1 + PAGE_LINES]:
@@ -46,25 +135,39 @@ def page(lines: Sequence[str], start: int, *, empty: str = "nothing to show") ->
     return "\n".join([*header, *shown, *footer])
 
 
+def _piece(coordinate: str, text: str, window: tuple[int, int], number: int | None) -> str:
+    """A line, or so many characters of it from a place on, with how much is missing on either side."""
+    start, max_chars = window
+    text = text.removesuffix("\r")
+    before = f"[{start} characters before] …" if start else ""
+    rest = len(text) - start - max_chars
+    after = ""
+    if rest > 0:
+        how = f": start={number}, column={start + max_chars + 1}" if number else ""
+        after = f"… [{rest} more characters{how}]"
+    shown = escape_untrusted(text[start : start + max_chars], keep_newlines=False)
+    return f"{show_inline(coordinate)}{GUTTER}{before}{shown}{after}"
+
+
 def head_and_tail(lines: Sequence[str], more: str) -> list[str]:
     """At most a page of lines: some from the start, most from the end, where failures are told; what is left out is said."""
     if not lines:
         return ["no output"]
-    head = _fitting(lines, PAGE_LINES // 4, PAGE_CHARS // 4)
+    head = _fitting(lines[: PAGE_LINES // 4], PAGE_CHARS // 4)
     if head == len(lines):
         return list(lines)
-    rest = list(reversed(lines[head:]))
-    tail = _fitting(rest, PAGE_LINES // 2, PAGE_CHARS // 2)
+    rest = lines[max(head, len(lines) - PAGE_LINES // 2) :]
+    tail = _fitting(list(reversed(rest)), PAGE_CHARS // 2)
     n_left_out = len(lines) - head - tail
     middle = [f"({n_left_out} lines left out: {more})"] if n_left_out else []
     return [*lines[:head], *middle, *lines[len(lines) - tail :]]
 
 
-def _fitting(lines: Sequence[str], max_lines: int, max_chars: int) -> int:
+def _fitting(lines: Sequence[str], max_chars: int) -> int:
     """How many lines fit, at least one."""
     n_chars = 0
-    for number, line in enumerate(lines[:max_lines]):
+    for number, line in enumerate(lines):
         n_chars += len(line) + 1
         if n_chars > max_chars and number:
             return number
-    return min(len(lines), max_lines)
+    return len(lines)

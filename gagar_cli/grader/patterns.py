@@ -19,18 +19,24 @@ class BadExpressionError(ValueError):
 class Pattern(NamedTuple):
     """Something to look for."""
 
-    is_in_line: Callable[[str], bool]
+    find: Callable[[str], int | None]
+    """Where in a line it is; None where it is not."""
     may_be_in: Callable[[str], bool]
     """Whether it is worth looking at the lines of a text."""
+
+    def is_in_line(self, content: str) -> bool:
+        """Whether it is in a line."""
+        return self.find(content) is not None
 
 
 def literal(text: str) -> Pattern:
     """Lines that contain a text."""
 
-    def holds(content: str) -> bool:
-        return text in content
+    def find(content: str) -> int | None:
+        place = content.find(text)
+        return place if place >= 0 else None
 
-    return Pattern(holds, holds)
+    return Pattern(find, lambda content: text in content)
 
 
 def expression(text: str) -> Pattern:
@@ -56,12 +62,17 @@ def expression(text: str) -> Pattern:
     except UnicodeEncodeError:
         raise BadExpressionError("it holds half a character") from None
 
+    def find(content: str) -> int | None:
+        encoded = content.encode("utf-8", "surrogatepass")
+        match = compiled.search(encoded)
+        return len(encoded[: match.start()].decode("utf-8", "surrogatepass")) if match else None
+
     def matches(content: str) -> bool:
         return compiled.search(content.encode("utf-8", "surrogatepass")) is not None
 
     # Over a whole text an anchor means something else than over each of its lines.
     is_local = not any(mark in text for mark in _DEPENDS_ON_LINE_ENDS)
-    return Pattern(matches, matches if is_local else _always)
+    return Pattern(find, matches if is_local else _always)
 
 
 def _always(_: str) -> bool:

@@ -7,35 +7,27 @@ never reaches another. Reasons start with where it broke: `endpoint`, `sandbox`,
 import time
 import traceback
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from gagar_cli.core.ranking import GroupRanking, RankedCandidate
+from gagar_cli.core.ranking import GroupRanking
 from gagar_cli.core.schema import Group
 from gagar_cli.core.text import escape_untrusted, shorten
 from gagar_cli.errors import EndpointError, LimitError, SandboxError, VerdictError
-from gagar_cli.grader.acceptance import Acceptance
-from gagar_cli.grader.checks import CheckRunner, OpenSandbox
 from gagar_cli.grader.client import EndpointClient
-from gagar_cli.grader.loop import Conversation, GroupLimits
-from gagar_cli.grader.prompts import opening, prompt_version
-from gagar_cli.grader.tools import Toolbox
-from gagar_cli.grader.workspace import Repository, Workspace
+from gagar_cli.grader.group_judging import GroupJudging, GroupMeans, Judgement
+from gagar_cli.grader.loop import GroupLimits
+from gagar_cli.grader.prompts import prompt_version
+from gagar_cli.grader.rules import GradingRules
+from gagar_cli.grader.talks import Talks
 
+__all__ = ["OWED_REASONS", "GradedGroup", "GroupMeans", "grade_group"]
+
+_DEFAULT_RULES = GradingRules()
 _REASON_CHARS = 400
 
 OWED_REASONS = ("endpoint", "sandbox", "limit", "error")
 """Groups that are ungraded for one of these are graded again by the next run; a bad verdict is final."""
-
-
-@dataclass(frozen=True, slots=True)
-class GroupMeans:
-    """What one group's grading may use, apart from the endpoint."""
-
-    repository: Repository | None = None
-    sandbox_name: str = "inspect-only"
-    open_sandbox: OpenSandbox | None = None
-    check_seconds: float = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,66 +39,92 @@ class GradedGroup:
 
 
 async def grade_group(
-    group: Group, client: EndpointClient, means: GroupMeans, *, limits: GroupLimits, seed: int
+    group: Group,
+    client: EndpointClient,
+    means: GroupMeans,
+    *,
+    limits: GroupLimits,
+    seed: int,
+    rules: GradingRules = _DEFAULT_RULES,
 ) -> GradedGroup:
-    """Grade an eligible group.
+    """Grade a group: rank it where it can be ranked, check the integrity of its passing attempts.
+
+    Budgets are for one grading; with `rules.repeats` each has its own.
 
     Raises:
         EndpointError: only one that every other group would meet too.
     """
     started = time.monotonic()
-    workspace = Workspace(group, seed=seed, repository=means.repository)
-    checks = None
-    if means.open_sandbox is not None:
-        checks = CheckRunner(
-            workspace, means.sandbox_name, means.open_sandbox, max_seconds=means.check_seconds
-        )
-    conversation = Conversation(
-        opening(workspace),
-        Toolbox(workspace, checks),
-        Acceptance(workspace, limits.max_reasks),
-        client,
+    budget = replace(
         limits,
+        max_tokens=limits.max_tokens * rules.repeats,
+        max_seconds=limits.max_seconds * rules.repeats,
     )
-    candidates: tuple[RankedCandidate, ...] = ()
-    reason: str | None = None
+    talks = Talks(client, budget)
+    judging = GroupJudging(group, means, talks, seed, rules)
+    judgement = Judgement("ungraded")
     try:
-        candidates = await conversation.run()
+        judgement = await judging.run()
     except EndpointError as error:
         if error.is_fatal:
             raise
-        reason = f"endpoint: {error.message}"
+        judgement = _ungraded(f"endpoint: {error.message}")
     except SandboxError as error:
-        reason = f"sandbox: {error.message}"
+        judgement = _ungraded(f"sandbox: {error.message}")
     except LimitError as error:
-        reason = f"limit: {error.message}"
+        judgement = _ungraded(f"limit: {error.message}")
     except VerdictError as error:
-        reason = f"verdict: {error.message}"
+        judgement = _ungraded(f"verdict: {error.message}")
     except Exception as error:  # noqa: BLE001 - the edge of one group: the others go on, the place is told
         frame = traceback.extract_tb(error.__traceback__)[-1]
-        reason = f"error: {type(error).__name__} in {frame.name} line {frame.lineno}: {error}"
+        judgement = _ungraded(f"error: {type(error).__name__} in {frame.name} line {frame.lineno}: {error}")
     finally:
-        if checks is not None:
-            await checks.close()
+        await judging.close()
     ranking = GroupRanking(
         key=group.key,
-        status="ungraded" if reason else "graded",
-        reason=shorten(escape_untrusted(reason, keep_newlines=False), _REASON_CHARS) if reason else None,
-        candidates=candidates,
-        grader={
-            "model": client.settings.model,
-            "protocol": "tools",
-            "prompt_version": prompt_version(),
-            "calls": conversation.usage.n_calls,
-            "checks": checks.n_checks if checks else 0,
-            "tokens": {
-                "in": conversation.usage.n_input_tokens,
-                "cached": conversation.usage.n_cached_tokens,
-                "out": conversation.usage.n_output_tokens,
-            },
-            "seconds": round(time.monotonic() - started, 3),
-            "sandbox": means.sandbox_name if checks else "inspect-only",
-            "blind_ids": dict(workspace.trajectory_ids),
-        },
+        status=judgement.status,
+        reason=judgement.reason,
+        candidates=judgement.candidates,
+        grader=_describe(judging, client, seconds=time.monotonic() - started),
     )
-    return GradedGroup(ranking, tuple(conversation.messages))
+    return GradedGroup(ranking, tuple(talks.messages))
+
+
+def _ungraded(reason: str) -> Judgement:
+    return Judgement("ungraded", shorten(escape_untrusted(reason, keep_newlines=False), _REASON_CHARS))
+
+
+def _describe(judging: GroupJudging, client: EndpointClient, *, seconds: float) -> dict[str, object]:
+    """What a ranking tells of how it came about."""
+    rules, usage = judging.rules, judging.talks.usage
+    described: dict[str, object] = {
+        "model": client.settings.model,
+        "mode": rules.mode,
+        "protocol": client.protocol,
+        "prompt_version": prompt_version(rules.mode, rules.rubric),
+        "rubric": {
+            "name": rules.rubric.name,
+            "hash": rules.rubric.digest,
+            "dimensions": list(rules.rubric.dimensions),
+        },
+        "calls": usage.n_calls,
+        "checks": judging.n_checks,
+        "tokens": {
+            "in": usage.n_input_tokens,
+            "cached": usage.n_cached_tokens,
+            "out": usage.n_output_tokens,
+            **({"estimated": True} if usage.n_estimated_calls else {}),
+        },
+        "seconds": round(seconds, 3),
+        "sandbox": judging.means.sandbox_name if judging.means.open_sandbox else "inspect-only",
+        "blind_ids": dict(judging.workspace.trajectory_ids),
+        "integrity": {
+            "scope": rules.integrity,
+            "votes": rules.integrity_votes,
+            "n_leads": dict(judging.n_leads),
+            "verdicts": list(judging.verdicts),
+        },
+    }
+    if judging.repeats:
+        described["repeats"] = list(judging.repeats)
+    return described

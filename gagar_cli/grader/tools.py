@@ -5,10 +5,11 @@ in the conversation. Tools read; the one that runs anything is `run_check`, and 
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from gagar_cli.core.patch import PatchConflict
+from gagar_cli.core.text import shorten
 from gagar_cli.errors import CheckoutError
 from gagar_cli.grader import views
 from gagar_cli.grader.checks import (
@@ -18,7 +19,7 @@ from gagar_cli.grader.checks import (
     describe,
     describe_verification,
 )
-from gagar_cli.grader.pages import cite, head_and_tail, page, show_inline
+from gagar_cli.grader.pages import as_lines, head_and_tail, page, show_inline
 from gagar_cli.grader.patterns import BadExpressionError, expression, literal
 from gagar_cli.grader.tool_schemas import (
     READING_SCHEMAS,
@@ -27,15 +28,29 @@ from gagar_cli.grader.tool_schemas import (
     SUBMIT_SCHEMA,
     VIEW_OUTPUT_SCHEMA,
 )
+from gagar_cli.grader.variants import compare_all
 from gagar_cli.grader.workspace import Attempt, Workspace
+
+_TOLD_CHARS = 120
+_MAX_TOLD = 10
+"""Of what a wrong call gave, so much is repeated in its answer."""
 
 
 class Toolbox:
-    """The tools of one group's grading."""
+    """The tools of one group's grading; only the named ones where `only` is given."""
 
-    def __init__(self, workspace: Workspace, checks: CheckRunner | None) -> None:
+    def __init__(
+        self,
+        workspace: Workspace,
+        checks: CheckRunner | None,
+        only: Collection[str] | None = None,
+        *,
+        submit: Mapping[str, Any] = SUBMIT_SCHEMA,
+    ) -> None:
         self._workspace = workspace
         self._checks = checks
+        self._only = only
+        self._submit = dict(submit)
         self._readers: dict[str, Callable[[Mapping[str, Any]], str]] = {
             "overview": self._overview,
             "list_files": self._list_files,
@@ -53,7 +68,8 @@ class Toolbox:
     def schemas(self) -> list[dict[str, Any]]:
         """The tools of this group in the form of the chat-completions protocol."""
         runs = [RUN_CHECK_SCHEMA, VIEW_OUTPUT_SCHEMA] if self._checks else []
-        return [*READING_SCHEMAS, *runs, SUBMIT_SCHEMA]
+        every = [*READING_SCHEMAS, *runs, self._submit]
+        return [one for one in every if self._only is None or one["function"]["name"] in self._only]
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> str:
         """What a tool shows. Never raises for what the grader asked: mistakes are answered with `error:`.
@@ -61,6 +77,8 @@ class Toolbox:
         Raises:
             SandboxError: the sandbox itself broke.
         """
+        if self._only is not None and name not in self._only:
+            return self._refuse_name(name)
         try:
             _refuse_unknown(name, arguments, self.schemas)
             if name == "run_check":
@@ -71,8 +89,11 @@ class Toolbox:
             return f"error: {error}"
         except (PatchConflict, CheckoutError) as error:
             return f"error: {show_inline(str(error))}"
+        return self._refuse_name(name)
+
+    def _refuse_name(self, name: str) -> str:
         names = ", ".join(schema["function"]["name"] for schema in self.schemas)
-        return f"error: there is no tool {show_inline(name)!r}, expected one of {names}"
+        return f"error: there is no tool {_quoted(name)}, expected one of {names}"
 
     def _overview(self, arguments: Mapping[str, Any]) -> str:
         sandbox_name = self._checks.name if self._checks else None
@@ -85,30 +106,35 @@ class Toolbox:
         paths = self._workspace.repository.list_files()
         inside = [path for path in paths if not prefix or path == prefix or path.startswith(prefix + "/")]
         return page(
-            [cite("file", path) for path in inside], _start(arguments), empty=f"no files under {prefix!r}"
+            views.listed_files(inside, prefix), _start(arguments), empty=f"no files under {_quoted(prefix)}"
         )
 
     def _read_file(self, arguments: Mapping[str, Any]) -> str:
         path = _text(arguments, "path")
         candidate = self._attempt(arguments).blind_id if arguments.get("candidate") else None
-        lines = views.file_lines(self._workspace, path, candidate)
-        if lines is None:
-            where = "as this candidate leaves it" if candidate else "at the base commit"
-            reason = "" if self._workspace.repository else " (no repository is supplied)"
-            raise _BadCallError(f"there is no text file {show_inline(path)!r} {where}{reason}")
-        return page(lines, _start(arguments), empty="the file is empty")
+        view = views.file_lines(self._workspace, path, candidate)
+        if view is None:
+            raise _BadCallError(self._why_no_text(path, candidate))
+        shown = page(view.lines, _start(arguments), empty="the file is empty", column=_column(arguments))
+        return f"{views.EVERY_LINE_CRLF}\n{shown}" if view.is_crlf else shown
+
+    def _why_no_text(self, path: str, candidate: str | None) -> str:
+        where = "as this candidate leaves it" if candidate else "at the base commit"
+        repository = self._workspace.repository
+        reason = "" if repository else " (no repository is supplied)"
+        if repository and path in repository.list_files():
+            reason = " (the file is binary or too large, or the patch removes it)"
+        return f"there is no text file {_quoted(path)} {where}{reason}"
 
     def _search(self, arguments: Mapping[str, Any]) -> str:
         text = _text(arguments, "text")
         where = _text(arguments, "where", default="all")
         if where not in SEARCH_PLACES:
-            raise _BadCallError(
-                f"where is {show_inline(where)!r}, expected one of {', '.join(SEARCH_PLACES)}"
-            )
+            raise _BadCallError(f"where is {_quoted(where)}, expected one of {', '.join(SEARCH_PLACES)}")
         candidate = self._attempt(arguments).blind_id if arguments.get("candidate") else None
         is_expression = arguments.get("regex") or False
         if not isinstance(is_expression, bool):
-            raise _BadCallError(f"regex is {show_inline(repr(is_expression))}, expected true or false")
+            raise _BadCallError(f"regex is {_quoted(is_expression)}, expected true or false")
         try:
             pattern = expression(text) if is_expression else literal(text)
         except BadExpressionError as error:
@@ -123,10 +149,15 @@ class Toolbox:
             raise _BadCallError(f"the patch of {attempt.blind_id} is unknown")
         path = _text(arguments, "path", default="") or None
         if path is not None and not attempt.sections(path):
-            raise _BadCallError(f"the patch of {attempt.blind_id} does not touch {show_inline(path)}")
-        return page(views.patch_lines(attempt, path), _start(arguments), empty="no changes")
+            raise _BadCallError(f"the patch of {attempt.blind_id} does not touch {_quoted(path)}")
+        return page(
+            views.patch_lines(attempt, path), _start(arguments), empty="no changes", column=_column(arguments)
+        )
 
     def _compare_patches(self, arguments: Mapping[str, Any]) -> str:
+        if not arguments.get("first") and not arguments.get("second"):
+            candidates = [self._workspace.attempts[name] for name in self._workspace.candidates]
+            return page(as_lines(compare_all(candidates)), _start(arguments))
         first, second = self._attempt(arguments, "first"), self._attempt(arguments, "second")
         return page(views.compare_lines(first, second), _start(arguments))
 
@@ -140,12 +171,14 @@ class Toolbox:
         first = _integer(arguments, "first", default=1)
         last = _integer(arguments, "last", default=first)
         empty = f"{attempt.blind_id} has {len(attempt.turns)} turns"
-        return page(views.turn_lines(attempt, first, last), _start(arguments), empty=empty)
+        return page(
+            views.turn_lines(attempt, first, last), _start(arguments), empty=empty, column=_column(arguments)
+        )
 
     def _view_test_output(self, arguments: Mapping[str, Any]) -> str:
         lines = views.test_output_lines(self._attempt(arguments))
         start = _integer(arguments, "start", default=max(1, len(lines) - 99))
-        return page(lines, start, empty="no test output is recorded")
+        return page(lines, start, empty="no test output is recorded", column=_column(arguments))
 
     async def _run_check(self, arguments: Mapping[str, Any]) -> str:
         if self._checks is None:
@@ -158,7 +191,7 @@ class Toolbox:
             )
         seconds = arguments.get("timeout_seconds")
         if seconds is not None and (type(seconds) not in (int, float) or not 0 < seconds < float("inf")):
-            raise _BadCallError(f"timeout_seconds is {seconds!r}, expected a positive number")
+            raise _BadCallError(f"timeout_seconds is {_quoted(seconds)}, expected a positive number")
         if command == VERIFY_PRESET:
             verification = await self._checks.verify(candidate, seconds)
             number, head = verification.number, describe_verification(candidate, verification)
@@ -175,13 +208,13 @@ class Toolbox:
         if (candidate, number) not in self._workspace.executions:
             raise _BadCallError(f"{candidate} has no command number {number}")
         lines = views.execution_lines(self._workspace, candidate, number)
-        return page(lines, _start(arguments), empty="no output")
+        return page(lines, _start(arguments), empty="no output", column=_column(arguments))
 
     def _attempt(self, arguments: Mapping[str, Any], key: str = "candidate") -> Attempt:
         name = _text(arguments, key)
         if name not in self._workspace.attempts:
             ids = ", ".join(self._workspace.attempts)
-            raise _BadCallError(f"{key} is {show_inline(name)!r}, expected one of {ids}")
+            raise _BadCallError(f"{key} is {_quoted(name)}, expected one of {ids}")
         return self._workspace.attempts[name]
 
 
@@ -190,7 +223,7 @@ def _refuse_unknown(name: str, arguments: Mapping[str, Any], schemas: list[dict[
     for schema in schemas:
         if schema["function"]["name"] == name:
             known = schema["function"]["parameters"]["properties"]
-            unknown = [show_inline(str(key)) for key in arguments if key not in known]
+            unknown = [_quoted(key).strip("'") for key in arguments if key not in known][:_MAX_TOLD]
             if unknown:
                 raise _BadCallError(
                     f"{name} has no argument {', '.join(unknown)}, expected {', '.join(known)}"
@@ -201,13 +234,20 @@ class _BadCallError(Exception):
     """A call that cannot be carried out as asked; its text is the answer."""
 
 
+def _quoted(value: object) -> str:
+    """What a call gave, in an answer about it: harmless and short, however long it was."""
+    text = shorten(value, _TOLD_CHARS) if isinstance(value, str) else shorten(repr(value), _TOLD_CHARS)
+    shown = show_inline(text)
+    return f"'{shown}'" if isinstance(value, str) else shown
+
+
 def _text(arguments: Mapping[str, Any], key: str, *, default: str | None = None) -> str:
     value = arguments.get(key, default)
     if value is None and default is not None:
         value = default
     if not isinstance(value, str) or (not value and default is None):
         raise _BadCallError(
-            f"{key} is {value!r}, expected a text" if key in arguments else f"{key} is missing"
+            f"{key} is {_quoted(value)}, expected a text" if key in arguments else f"{key} is missing"
         )
     return value
 
@@ -217,8 +257,12 @@ def _integer(arguments: Mapping[str, Any], key: str, *, default: int) -> int:
     if value is None:
         return default
     if type(value) is not int or value < 1:
-        raise _BadCallError(f"{key} is {value!r}, expected an integer of at least 1")
+        raise _BadCallError(f"{key} is {_quoted(value)}, expected an integer of at least 1")
     return value
+
+
+def _column(arguments: Mapping[str, Any]) -> int | None:
+    return None if arguments.get("column") is None else _integer(arguments, "column", default=1)
 
 
 def _start(arguments: Mapping[str, Any]) -> int:

@@ -1,23 +1,23 @@
 """What each read-only tool shows of the workspace, as lines. Formats are fixed: the offline model reads them too."""
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
+from gagar_cli.core.outcomes import told_tests
 from gagar_cli.core.patch import Hunk, PatchConflict, PatchFile
 from gagar_cli.core.tampering import find_tampering
-from gagar_cli.core.text import split_lines
-from gagar_cli.grader.pages import cite
+from gagar_cli.core.text import count_lines, split_lines
+from gagar_cli.core.turns import Turn
+from gagar_cli.grader.pages import PAGE_LINES, Line, Lines, Part, Place, as_lines, cite
 from gagar_cli.grader.patterns import Pattern
 from gagar_cli.grader.workspace import RAW_PATCH, Attempt, Workspace, describe_file
 
 MAX_SEARCH_HITS = 2_000
-
-
-class Place(NamedTuple):
-    """One untrusted line and where it stands."""
-
-    coordinate: str
-    text: str
+EVERY_LINE_CRLF = "every line of this file ends with CRLF"
+_FEW_HITS = 20
+"""More are counted by whose they are, above the list."""
 
 
 def overview(workspace: Workspace, sandbox_name: str | None) -> list[str]:
@@ -39,13 +39,13 @@ def overview(workspace: Workspace, sandbox_name: str | None) -> list[str]:
     return lines
 
 
-def patch_lines(attempt: Attempt, path: str | None) -> list[str]:
+def patch_lines(attempt: Attempt, path: str | None) -> Lines:
     """A candidate's patch, or one file of it; as plain text where no file of it could be read."""
-    lines: list[str] = [cite("not applicable", refusal) for refusal in attempt.refusals]
-    lines += _cite_numbered(f"{attempt.blind_id}:{RAW_PATCH}", attempt.raw_lines)
+    lines: list[Line] = [Place("not applicable", refusal) for refusal in attempt.refusals]
+    lines += _numbered(f"{attempt.blind_id}:{RAW_PATCH}", attempt.raw_lines)
     for file in attempt.patch.files if path is None else attempt.sections(path):
         lines += _file_lines(attempt.blind_id, file)
-    return lines
+    return as_lines(lines)
 
 
 def compare_lines(first: Attempt, second: Attempt) -> list[str]:
@@ -59,51 +59,80 @@ def compare_lines(first: Attempt, second: Attempt) -> list[str]:
     return lines
 
 
-def turn_digests(attempt: Attempt) -> list[str]:
+def turn_digests(attempt: Attempt) -> Lines:
     """One line a turn."""
-    return [cite(f"{attempt.blind_id}:turn:{turn.number}", turn.digest) for turn in attempt.turns]
+    return Lines([Part(1, partial(_digest_place, attempt, turn)) for turn in attempt.turns])
 
 
-def turn_lines(attempt: Attempt, first: int, last: int) -> list[str]:
+def turn_lines(attempt: Attempt, first: int, last: int) -> Lines:
     """The full text of some turns."""
-    wanted = (turn for turn in attempt.turns if first <= turn.number <= last)
-    return [
-        line
-        for turn in wanted
-        for line in _cite_numbered(f"{attempt.blind_id}:turn:{turn.number}", turn.lines)
-    ]
+    wanted = [turn for turn in attempt.turns if first <= turn.number <= last]
+    return Lines([Part(turn.n_lines, partial(_turn_places, attempt, turn)) for turn in wanted])
 
 
-def test_output_lines(attempt: Attempt) -> list[str]:
+def test_output_lines(attempt: Attempt) -> Lines:
     """The test output of an attempt."""
-    return _cite_numbered(f"{attempt.blind_id}:test_output", attempt.test_lines)
+    return _numbered_lines(f"{attempt.blind_id}:test_output", attempt.test_lines)
 
 
-def execution_lines(workspace: Workspace, candidate: str, number: int) -> list[str]:
+def execution_lines(workspace: Workspace, candidate: str, number: int) -> Lines:
     """What a command printed."""
-    return _cite_numbered(f"{candidate}:exec:{number}", workspace.executions[candidate, number])
+    return _numbered_lines(f"{candidate}:exec:{number}", workspace.executions[candidate, number])
 
 
-def file_lines(workspace: Workspace, path: str, candidate: str | None) -> list[str] | None:
+def listed_files(paths: Sequence[str], prefix: str) -> Lines:
+    """Files under a folder; where they are more than a page, its own files, and its folders with how many they hold."""
+    if len(paths) <= PAGE_LINES:
+        return as_lines([Place("file", path) for path in paths])
+    n_skipped = len(prefix) + 1 if prefix else 0
+    folders: Counter[str] = Counter()
+    files: list[Line] = []
+    for path in paths:
+        folder, slash, _ = path[n_skipped:].partition("/")
+        if slash:
+            folders[path[:n_skipped] + folder + "/"] += 1
+        else:
+            files.append(Place("file", path))
+    return as_lines([*(Place(f"{count} files", folder) for folder, count in folders.items()), *files])
+
+
+class FileView(NamedTuple):
+    """A file as it can be paged."""
+
+    lines: Lines
+    is_crlf: bool
+    """Every line ends with a carriage return, which is not shown."""
+
+
+def file_lines(workspace: Workspace, path: str, candidate: str | None) -> FileView | None:
     """A file of the repository, at the base or as a candidate leaves it; None where there is none.
 
     Raises:
         PatchConflict: the candidate's patch does not apply.
     """
     text = workspace.read_file(path, candidate)
-    return None if text is None else _cite_numbered(f"{candidate or 'base'}:{path}", split_lines(text))
+    if text is None:
+        return None
+    places = list(_numbered(f"{candidate or 'base'}:{path}", split_lines(text)))
+    return FileView(as_lines(_show_mixed_ends(places, places)), is_crlf([place.text for place in places]))
 
 
-def search_lines(workspace: Workspace, pattern: Pattern, where: str, candidate: str | None) -> list[str]:
-    """Every line that holds a pattern, in the coordinate form of where it stands."""
-    hits: list[str] = []
+def search_lines(workspace: Workspace, pattern: Pattern, where: str, candidate: str | None) -> Lines:
+    """Every line that holds a pattern, in the coordinate form of where it stands; of many, whose they are first."""
+    hits: list[Line] = []
+    owners: Counter[str] = Counter()
     for place in _searchable(workspace, pattern, where, candidate):
-        if pattern.is_in_line(place.text):
-            hits.append(cite(*place))
+        focus = pattern.find(place.text)
+        if focus is not None:
+            hits.append(place._replace(focus=focus))
+            owners[place.coordinate.partition(":")[0]] += 1
             if len(hits) == MAX_SEARCH_HITS:
                 hits.append(f"stopped at {MAX_SEARCH_HITS} lines: search for something rarer")
                 break
-    return hits
+    if len(hits) > _FEW_HITS:
+        counts = ", ".join(f"{owner} {count}" for owner, count in owners.items())
+        hits.insert(0, f"{owners.total()} lines: {counts}")
+    return as_lines(hits)
 
 
 def _searchable(workspace: Workspace, pattern: Pattern, where: str, candidate: str | None) -> Iterator[Place]:
@@ -122,9 +151,14 @@ def _searchable(workspace: Workspace, pattern: Pattern, where: str, candidate: s
             yield from _numbered(f"{attempt.blind_id}:{RAW_PATCH}", attempt.raw_lines)
         if where in ("turns", "all"):
             for turn in attempt.turns:
-                yield from _numbered(f"{attempt.blind_id}:turn:{turn.number}", turn.lines)
-        if where in ("test_output", "all"):
+                if any(map(pattern.may_be_in, turn.texts)):
+                    yield from _turn_places(attempt, turn)
+        if where in ("test_output", "all") and pattern.may_be_in(attempt.trajectory.test_output or ""):
             yield from _numbered(f"{attempt.blind_id}:test_output", attempt.test_lines)
+    if where in ("exec", "all"):
+        for (owner, number), lines in workspace.executions.items():
+            if candidate in (None, owner):
+                yield from _numbered(f"{owner}:exec:{number}", lines)
 
 
 def _attempt_line(workspace: Workspace, attempt: Attempt) -> str:
@@ -136,9 +170,11 @@ def _attempt_line(workspace: Workspace, attempt: Attempt) -> str:
     else:
         size = f"{len(attempt.patch.files)} files +{attempt.patch.n_added} -{attempt.patch.n_removed}"
     scored_as = workspace.twins.get(attempt.blind_id, "-")
+    output = attempt.trajectory.test_output or ""
+    told = told_tests(output)
     return (
         f"{attempt.blind_id} patch: {size} | turns: {len(attempt.turns)} | "
-        f"test output: {len(attempt.test_lines)} lines | identical to: {scored_as}"
+        f"test output: {count_lines(output)} lines{f', it says: {told}' if told else ''} | identical to: {scored_as}"
     )
 
 
@@ -154,14 +190,18 @@ def _touched_files(workspace: Workspace) -> list[str]:
     for attempt in workspace.attempts.values():
         for file in attempt.patch.files:
             touched.setdefault(file.path, []).append(f"{attempt.blind_id} +{file.n_added} -{file.n_removed}")
-    return [cite(f"  {', '.join(sizes)}", path) for path, sizes in sorted(touched.items())]
+    by_interest = sorted(touched.items(), key=lambda entry: (-len(entry[1]), entry[0]))
+    return [cite(f"  {', '.join(sizes)}", path) for path, sizes in by_interest]
 
 
-def _file_lines(blind_id: str, file: PatchFile) -> Iterator[str]:
-    yield cite(f"{blind_id}:{file.path}:0", describe_file(file))
+def _file_lines(blind_id: str, file: PatchFile) -> Iterator[Line]:
+    yield Place(f"{blind_id}:{file.path}:0", describe_file(file))
+    places = list(_patch_places(blind_id, file))
+    if is_crlf([place.text for place in places]):
+        yield EVERY_LINE_CRLF
     for hunk in file.hunks:
         yield f"@@ -{hunk.old_start},{hunk.old_count} +{hunk.new_start},{hunk.new_count} @@"
-        yield from (cite(*place) for place in _hunk_places(blind_id, file, hunk))
+        yield from _show_mixed_ends(list(_hunk_places(blind_id, file, hunk)), places)
 
 
 def _patch_places(blind_id: str, file: PatchFile) -> Iterator[Place]:
@@ -188,6 +228,32 @@ def _changed_lines(attempt: Attempt) -> dict[tuple[str, str], str]:
 def _numbered(prefix: str, lines: Iterable[str]) -> Iterator[Place]:
     for number, line in enumerate(lines, 1):
         yield Place(f"{prefix}:{number}", line)
+
+
+def is_crlf(texts: Sequence[str]) -> bool:
+    """Whether every line ends with a carriage return, which is then told once instead of shown on each."""
+    return bool(texts) and all(text.endswith("\r") for text in texts)
+
+
+def _show_mixed_ends(places: Sequence[Place], whole: Sequence[Place]) -> list[Line]:
+    """The lines of a file; where only some end with a carriage return, it is made visible (a page drops one)."""
+    if is_crlf([place.text for place in whole]):
+        return list(places)
+    return [
+        place._replace(text=place.text + "\r") if place.text.endswith("\r") else place for place in places
+    ]
+
+
+def _numbered_lines(prefix: str, lines: Sequence[str]) -> Lines:
+    return Lines([Part(len(lines), lambda: list(_numbered(prefix, lines)))])
+
+
+def _digest_place(attempt: Attempt, turn: Turn) -> list[Line]:
+    return [Place(f"{attempt.blind_id}:turn:{turn.number}", turn.digest)]
+
+
+def _turn_places(attempt: Attempt, turn: Turn) -> list[Place]:
+    return list(_numbered(f"{attempt.blind_id}:turn:{turn.number}", turn.lines))
 
 
 def _cite_numbered(prefix: str, lines: Iterable[str]) -> list[str]:

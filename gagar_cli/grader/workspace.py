@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Protocol
 
 from gagar_cli.core.blinding import blind_ids
-from gagar_cli.core.evidence import WINDOW_LINES, Coordinate
+from gagar_cli.core.evidence import WINDOW_LINES, Coordinate, NumberedLine
 from gagar_cli.core.integrity import Lead, find_leads
 from gagar_cli.core.patch import Patch, PatchConflict, PatchFile, apply_file, parse_patch, refuse_patch
 from gagar_cli.core.schema import Group, Trajectory
@@ -150,7 +150,11 @@ class Workspace:
             case "turn":
                 turns = self.attempts[place.owner].turns if place.owner in self.attempts else ()
                 turn = next((turn for turn in turns if turn.number == place.number), None)
-                return _window(turn.lines, place.line) if turn else None
+                if turn is None:
+                    return None
+                # A turn as a whole may be cited as `list_turns` shows it.
+                digest = [turn.digest] if place.line is None else []
+                return [*(_window(turn.lines, place.line) or []), *digest] or None
             case "test_output":
                 attempt = self.attempts.get(place.owner)
                 return _window(attempt.test_lines, place.line) if attempt else None
@@ -167,14 +171,15 @@ class Workspace:
         if place.line == 0:
             return [describe_file(section) for section in sections] or None
         wanted, is_removed = abs(place.line), place.line < 0
-        found, exists = [], False
+        found: list[str] = []
+        exists = False
         for line in (line for section in sections for hunk in section.hunks for line in hunk.lines):
             number = line.old_line if is_removed else line.new_line
             if number is None or (is_removed and line.marker != "-"):
                 continue
             exists = exists or number == wanted
             if abs(number - wanted) <= WINDOW_LINES:
-                found.append(line.text)
+                found.append(NumberedLine.of(-number if is_removed else number, line.text))
         return found if exists else None
 
     def _file_lines_near(self, place: Coordinate) -> list[str] | None:
@@ -200,11 +205,11 @@ def describe_file(file: PatchFile) -> str:
 def _window(lines: Sequence[str] | None, line: int | None) -> list[str] | None:
     if lines is None:
         return None
-    if line is None:
-        return list(lines)
-    if not 1 <= line <= len(lines):
+    if line is not None and not 1 <= line <= len(lines):
         return None
-    return list(lines[max(0, line - 1 - WINDOW_LINES) : line + WINDOW_LINES])
+    start = 0 if line is None else max(0, line - 1 - WINDOW_LINES)
+    end = len(lines) if line is None else line + WINDOW_LINES
+    return [NumberedLine.of(number, text) for number, text in enumerate(lines[start:end], start + 1)]
 
 
 def _find_twins(candidates: Sequence[Attempt]) -> dict[str, str]:

@@ -7,6 +7,7 @@ records by place. The files must stay as they are while a dump is open.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
@@ -15,8 +16,11 @@ import polars as pl
 from gagar_cli.core.schema import Task, Trajectory
 from gagar_cli.errors import InputError, UsageError
 from gagar_cli.io.index import locate
-from gagar_cli.io.parquet import ParquetSource
-from gagar_cli.io.records import Fields, exploded, placed
+from gagar_cli.io.joined import JoinedSource
+from gagar_cli.io.joins import KEYS, Joins
+from gagar_cli.io.native import NativeSource, Spool, open_native
+from gagar_cli.io.native_files import find_native
+from gagar_cli.io.records import PROMPT_FIELDS, Fields, exploded, placed
 from gagar_cli.io.scan import DumpReport, ReadOptions, Scan
 from gagar_cli.io.sources import JsonlSource, Place, Source
 from gagar_cli.io.streams import list_shards, open_input
@@ -35,12 +39,14 @@ class Dump:
         sources: Sequence[Source],
         fields: Fields,
         explode: str | None,
+        resources: ExitStack | None = None,
     ) -> None:
         self.index = index
         self.report = report
         self._sources = tuple(sources)
         self._fields = fields
         self._explode = explode
+        self._resources = resources
         self._segments = _segments_of(index)
 
     def __enter__(self) -> Self:
@@ -55,6 +61,8 @@ class Dump:
         """Close the files; the index stays usable."""
         for source in self._sources:
             source.close()
+        if self._resources is not None:
+            self._resources.close()
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -100,6 +108,16 @@ class Dump:
         for (number,), rows in self.index.group_by("source", maintain_order=True):
             places, _ = _distinct_places(rows)
             yield from self._sources[number].read_texts(places)
+
+    def iter_blocks(self) -> Iterator[tuple[bytes | bytearray, list[tuple[int, int]]]]:
+        """The same in blocks of many lines, and where each line lies in its block; a block holds until the next one."""
+        for (number,), rows in self.index.group_by("source", maintain_order=True):
+            places, _ = _distinct_places(rows)
+            source = self._sources[number]
+            if isinstance(source, JsonlSource):
+                yield from source.read_blocks(places)
+            else:
+                yield from ((text, [(0, len(text))]) for text in source.read_texts(places))
 
     def _read_rows(self, rows: Sequence[int]) -> Iterator[tuple[Task, Trajectory]]:
         chosen = self.index[list(rows)].with_columns(pl.Series("row", list(rows), dtype=pl.UInt32))
@@ -147,18 +165,52 @@ def open_dump(paths: Sequence[str], options: ReadOptions) -> Dump:
         raise UsageError("a dump is files, folders, or `-` once")
     fields = Fields(options.fields)
     with ExitStack() as opened:
-        sources: list[Source] = []
-        for path in [shard for named in paths for shard in list_shards(named)]:
-            sources.append(_open_source(path, options))
-            opened.callback(sources[-1].close)
+        sources, notes = _open_sources(paths, options, opened)
+        joins: Joins | None = None
+        if options.joins:
+            if options.explode is not None:
+                raise UsageError(
+                    "--join and --explode cannot be used together", "explode with `gagar convert` first"
+                )
+            joins = Joins(
+                options.joins, [each.run_directory for each in sources if isinstance(each, NativeSource)]
+            )
+            opened.callback(joins.close)
+            sources = [*(JoinedSource(source, joins, fields) for source in sources)]
         index, report = Scan(sources, fields, options).run()
-        opened.pop_all()
-    return Dump(index, report, sources, fields, options.explode)
+        joined = joins.notes() if joins is not None else ()
+        report = replace(report, notes=(*notes, *report.notes, *joined))
+        resources = opened.pop_all()
+    return Dump(index, report, sources, fields, options.explode, resources)
+
+
+def _open_sources(
+    paths: Sequence[str], options: ReadOptions, opened: ExitStack
+) -> tuple[list[Source], list[str]]:
+    """The sources of native files and of the others, and notes."""
+    is_own_form = options.format is None and bool(options.fields or options.explode)
+    forced = "canonical" if is_own_form else options.format
+    found, others, notes = find_native(paths, forced)
+    sources: list[Source] = []
+    if found:
+        spool = Spool()
+        opened.callback(spool.close)
+        sources += open_native(found, spool, keep_raw=options.keep_raw, group_by=options.group_by)
+    # What grouping and joining look at, for readers that choose columns.
+    needed = (*(KEYS if options.joins else ()), *(PROMPT_FIELDS if options.group_by == "prompt" else ()))
+    chosen = replace(options, extras=tuple(dict.fromkeys((*options.extras, *needed))))
+    for path in [shard for named in others for shard in list_shards(named)]:
+        sources.append(_open_source(path, chosen))
+        opened.callback(sources[-1].close)
+    return sources, notes
 
 
 def _open_source(path: str, options: ReadOptions) -> Source:
     opened = open_input(path)
     if opened.kind == "parquet":
+        # With the file its library would cost 40 MB of memory, which JSON lines have no use for.
+        from gagar_cli.io.parquet import ParquetSource
+
         return ParquetSource(
             path,
             opened,
@@ -167,7 +219,13 @@ def _open_source(path: str, options: ReadOptions) -> Source:
             max_record_bytes=options.max_record_bytes,
             extras=options.extras,
         )
-    return JsonlSource(path, opened, explode=options.explode, max_record_bytes=options.max_record_bytes)
+    return JsonlSource(
+        path,
+        opened,
+        explode=options.explode,
+        max_record_bytes=options.max_record_bytes,
+        skim=(*options.extras, options.group_by or "") if options.is_index_only else None,
+    )
 
 
 def _distinct_places(rows: pl.DataFrame) -> tuple[list[Place], list[list[int | None]]]:
@@ -175,7 +233,8 @@ def _distinct_places(rows: pl.DataFrame) -> tuple[list[Place], list[list[int | N
     places: list[Place] = []
     items: list[list[int | None]] = []
     for line, offset, length, item in rows.select("line", "offset", "length", "item").iter_rows():
-        if not places or places[-1].line != line:
+        # Native records may share a line (branches of one trace): their places differ.
+        if not places or (places[-1].line, places[-1].offset) != (line, offset):
             places.append(Place(line, offset, length))
             items.append([])
         items[-1].append(item)

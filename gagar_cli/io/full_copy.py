@@ -1,12 +1,14 @@
 """A whole dump written again with columns added: nothing that was there is typed anew.
 
-JSON lines keep their text, only cut between members; Parquet is streamed in batches with its schema. A column that is
-added replaces one of the same name, but for `advantage`: what the dump had stays as `advantage_input`. Memory is
-bounded by one record, or one batch of Parquet.
+JSON lines keep their text, only cut between members. One Parquet file keeps its bytes (`io/parquet_splice.py`); where
+that cannot be, and for several, it is streamed in batches with its schema. A column that is added replaces one of the
+same name, but for `advantage`: what the dump had stays as `advantage_input`. Memory is bounded by one record, or one
+batch of Parquet.
 """
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -19,9 +21,11 @@ from gagar_cli.core.text import escape_untrusted, shorten
 from gagar_cli.errors import InputError, UsageError
 from gagar_cli.io.dump import Dump
 from gagar_cli.io.jsonl import dump_line
-from gagar_cli.io.splice import splice_members
+from gagar_cli.io.jsonl_copy import LineSplicer, Piece
+from gagar_cli.io.parquet_schema import FooterRefusedError
+from gagar_cli.io.parquet_splice import splice_columns
 from gagar_cli.io.streams import list_shards, show_path
-from gagar_cli.io.writers import write_atomically, write_lines
+from gagar_cli.io.writers import write_atomically, write_pieces
 
 KEPT_AS = {"advantage": "advantage_input"}
 _CHUNK_ROWS = 4096
@@ -50,7 +54,7 @@ def write_full_copy(path: str, dump: Dump, paths: Sequence[str], added: pl.DataF
     """
     if not is_parquet(path):
         replaced: set[str] = set()
-        write_lines(path, _lines(dump, added, replaced))
+        write_pieces(path, _lines(dump, added, replaced))
         return tuple(name for name in added.columns if name in replaced)
     index = dump.index
     if not (index["item"].null_count() == index["offset"].null_count() == index.height):
@@ -60,22 +64,28 @@ def write_full_copy(path: str, dump: Dump, paths: Sequence[str], added: pl.DataF
         )
     shards = [shard for each in paths for shard in list_shards(each)]
     with write_atomically(path) as stream:
+        if len(shards) == 1:
+            try:
+                return _splice_parquet(stream, shards[0], added)
+            except FooterRefusedError:
+                stream.seek(0)
+                stream.truncate()
         return _write_parquet(stream, shards, index, added)
 
 
-def _lines(dump: Dump, added: pl.DataFrame, replaced: set[str]) -> Iterator[bytes]:
+def _lines(dump: Dump, added: pl.DataFrame, replaced: set[str]) -> Iterator[Sequence[Piece]]:
     """The records as JSON lines, in the order of the index; names that lose their value are added to `replaced`."""
     chunks = added.iter_slices(_CHUNK_ROWS)
     values = (row for chunk in chunks for row in chunk.iter_rows(named=True))
     if not dump.is_spliceable:
         for record, members in zip(dump.iter_records(), values, strict=True):
             replaced |= _lost(record, members)
-            yield dump_line(_overlay(record, members))
+            yield (dump_line(_overlay(record, members)),)
         return
-    for text, members in zip(dump.iter_texts(), values, strict=True):
-        spliced = splice_members(text.decode(), members, KEPT_AS)
-        replaced |= spliced.replaced
-        yield spliced.text.encode() + b"\n"
+    splicer = LineSplicer(added.columns, KEPT_AS)
+    for block, spans in dump.iter_blocks():
+        yield from splicer.splice(block, spans, list(islice(values, len(spans))))
+    replaced |= splicer.replaced
 
 
 def _lost(names: Collection[str], added: Collection[str]) -> set[str]:
@@ -86,6 +96,19 @@ def _lost(names: Collection[str], added: Collection[str]) -> set[str]:
 def _overlay(record: dict[str, object], members: dict[str, object]) -> dict[str, object]:
     kept = {KEPT_AS[key]: record[key] for key in KEPT_AS if key in record and KEPT_AS[key] not in record}
     return {key: value for key, value in record.items() if key not in members} | kept | members
+
+
+def _splice_parquet(stream: BinaryIO, shard: str, added: pl.DataFrame) -> tuple[str, ...]:
+    present = splice_columns(stream, shard, added, lambda name, names: _new_name(name, names, added.columns))
+    lost = _lost(present, added.columns)
+    return tuple(name for name in added.columns if name in lost)
+
+
+def _new_name(name: str, present: Collection[str], added: Collection[str]) -> str | None:
+    """What a column of the dump is called in the copy; None where it is replaced."""
+    if name in KEPT_AS and KEPT_AS[name] not in present:
+        return KEPT_AS[name]
+    return None if name in added else name
 
 
 def _write_parquet(
@@ -125,12 +148,10 @@ def _renamed(schema: Any, added: pl.DataFrame) -> tuple[list[str], Any]:
     names = []
     fields = []
     for field in schema:
-        if field.name in KEPT_AS and KEPT_AS[field.name] not in schema.names:
+        new_name = _new_name(field.name, schema.names, added.columns)
+        if new_name is not None:
             names.append(field.name)
-            fields.append(field.with_name(KEPT_AS[field.name]))
-        elif field.name not in added.columns:
-            names.append(field.name)
-            fields.append(field)
+            fields.append(field.with_name(new_name))
     return names, pa.schema(fields, metadata=schema.metadata)
 
 

@@ -104,7 +104,7 @@ def parse_line(
     try:
         return parse_object(line.text, where, may_be_nan=may_be_nan)
     except InputError as error:
-        if line.is_cut and _ends_too_early(error.__cause__):
+        if line.is_cut and ends_too_early(error.__cause__):
             hint = "the writer stopped in the middle: drop the line, or use `--on-bad-record skip`"
             raise InputError(f"{where}: truncated line (no newline)", hint) from error
         raise
@@ -119,13 +119,26 @@ def parse_object(
         InputError: not UTF-8, not JSON, not an object, a duplicate key, NaN (unless `may_be_nan` of its path) or Infinity, a
             number out of range, or nested deeper than 100.
     """
+    value = parse_value(text, where, may_be_nan=may_be_nan)
+    if not isinstance(value, dict):
+        kind = "an array" if isinstance(value, list) else show_value(value)
+        raise InputError(f"{where}: expected an object, found {kind}", _layout_hint(text))
+    return value
+
+
+def parse_value(text: bytes, where: str, *, may_be_nan: Callable[[str], bool] | None = None) -> object:
+    """One JSON value of any kind from UTF-8 text, as strictly as `parse_object`.
+
+    Raises:
+        InputError: as `parse_object`, but for the kind of value.
+    """
     try:
-        decoded = text.decode()
-        value = _DECODER.decode(decoded)
+        value = _DECODER.decode(text.decode())
     except UnicodeDecodeError as error:
         raise InputError(f"{where}: {_describe_encoding(text, error)}") from error
     except json.JSONDecodeError as error:
-        message = f"{where}:{error.colno}: invalid JSON: {error.msg[:1].lower()}{error.msg[1:]}"
+        place = f"{where}:{error.colno}" if error.lineno == 1 else f"{where}:{error.lineno}:{error.colno}"
+        message = f"{place}: invalid JSON: {error.msg[:1].lower()}{error.msg[1:]}"
         raise InputError(message, _layout_hint(text)) from error
     except RecursionError as error:
         raise InputError(f"{where}: nested deeper than {MAX_DEPTH}") from error
@@ -133,9 +146,6 @@ def parse_object(
         raise InputError(f"{where}: {error}") from error
     except ValueError as error:  # int() refuses thousands of digits, which would take quadratic time
         raise InputError(f"{where}: number out of range: more digits than can be read") from error
-    if not isinstance(value, dict):
-        kind = "an array" if isinstance(value, list) else show_value(value)
-        raise InputError(f"{where}: expected an object, found {kind}", _layout_hint(text))
     if text.count(b"{") + text.count(b"[") > MAX_DEPTH and _depth(value) > MAX_DEPTH:
         raise InputError(f"{where}: nested deeper than {MAX_DEPTH}")
     if b"NaN" in text or b"Infinity" in text:
@@ -186,7 +196,7 @@ def _describe_encoding(text: bytes, error: UnicodeDecodeError) -> str:
     return f"not UTF-8: byte 0x{text[error.start]:02x} at offset {error.start} of the line"
 
 
-def _ends_too_early(error: BaseException | None) -> bool:
+def ends_too_early(error: BaseException | None) -> bool:
     """Whether what was wrong with a text is only that it stops."""
     if isinstance(error, UnicodeDecodeError):
         return error.reason == "unexpected end of data" and error.end == len(error.object)

@@ -37,8 +37,11 @@ class Ledger:
         self._n_bytes = 0
 
     @classmethod
-    def open(cls, path: str, *, config: Mapping[str, object], overwrite: bool = False) -> Self:
+    def open(cls, path: str, *, config: Mapping[str, object] | None, overwrite: bool = False) -> Self:
         """Open or make a ledger for a run with these settings; `overwrite` empties it first.
+
+        Without settings it is opened to be corrected: whatever run, person or tool wrote it, its lines stay and need
+        no checksum.
 
         Raises:
             OutputError: locked by another run, not a regular file, or it cannot be written.
@@ -67,15 +70,15 @@ class Ledger:
             os.close(self._descriptor)
             self._descriptor = None
 
-    def append(self, record: Mapping[str, object]) -> None:
-        """Put one record on disk; it is there when this returns.
+    def append(self, *records: Mapping[str, object]) -> None:
+        """Put records on disk, all by one write; they are there when this returns.
 
         Raises:
-            OutputError: it is not, and the ledger is as before; nothing more is taken.
+            OutputError: they are not, and the ledger is as before; nothing more is taken.
         """
         if self._descriptor is None:
             raise OutputError(f"{show_path(self.path)}: the ledger is closed")
-        line = dump_line({**record, "checksum": checksum(record)})
+        line = b"".join(dump_line({**record, "checksum": checksum(record)}) for record in records)
         try:
             n_written = os.write(self._descriptor, line)
             if n_written != len(line):
@@ -100,17 +103,20 @@ class Ledger:
             self.notes.append(f"{show_path(self.path)}: the last line is torn; the next run drops it")
         self.close()
 
-    def _load(self, config: Mapping[str, object], *, overwrite: bool) -> None:
+    def _load(self, config: Mapping[str, object] | None, *, overwrite: bool) -> None:
         assert self._descriptor is not None  # noqa: S101 - for the type checker
-        settings = json.loads(dump_line(config))
+        settings = None if config is None else json.loads(dump_line(config))
         settings_path = Path(f"{self.path}.run.json")
         try:
             if overwrite:
                 os.ftruncate(self._descriptor, 0)
-            n_bytes = self._read_records()
-            if self.records:
+            n_bytes = self._read_records(must_be_ours=settings is not None)
+            if self.records and settings is not None:
                 self._compare_settings(settings_path, settings)
             n_torn = os.fstat(self._descriptor).st_size - n_bytes
+            if n_torn and settings is None:
+                hint = "a run that goes on drops what was torn; a file made by hand wants a newline"
+                raise InputError(f"{show_path(self.path)}: the last line has no newline", hint)
             if n_torn:
                 os.ftruncate(self._descriptor, n_bytes)
                 self.notes.append(f"{show_path(self.path)}: a torn last line of {n_torn:,} bytes is dropped")
@@ -118,12 +124,12 @@ class Ledger:
         except OSError as error:
             raise OutputError(f"{show_path(self.path)}: {(error.strerror or str(error)).lower()}") from error
         self._n_bytes = n_bytes
-        if not self.records or not settings_path.exists():
+        if settings is not None and (not self.records or not settings_path.exists()):
             with write_atomically(settings_path) as stream:
                 stream.write(json.dumps(settings, indent=2, sort_keys=True).encode() + b"\n")
 
-    def _read_records(self) -> int:
-        """Fill `records`; the length of what is complete."""
+    def _read_records(self, *, must_be_ours: bool) -> int:
+        """Fill `records`; the length of what is complete. Lines that are not ours may lack a checksum."""
         assert self._descriptor is not None  # noqa: S101 - for the type checker
         n_bytes = 0
         with os.fdopen(os.dup(self._descriptor), "rb") as stream:
@@ -131,9 +137,9 @@ class Ledger:
             for number, text in enumerate(stream, start=1):
                 if not text.endswith(b"\n"):
                     break
-                self.records.append(
-                    read_checked(Line(number, n_bytes, text.rstrip(b"\n"), is_cut=False), self.path)
-                )
+                line = Line(number, n_bytes, text.rstrip(b"\n"), is_cut=False)
+                if must_be_ours or line.text.strip():
+                    self.records.append(read_checked(line, self.path, must_be_ours=must_be_ours))
                 n_bytes += len(text)
         return n_bytes
 
@@ -166,15 +172,15 @@ def checksum(record: Mapping[str, object]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def read_checked(line: Line, source: str) -> dict[str, object]:
+def read_checked(line: Line, source: str, *, must_be_ours: bool = True) -> dict[str, object]:
     """The record on a ledger's line, without its checksum.
 
     Raises:
-        InputError: not one JSON object, or its checksum is missing or does not fit.
+        InputError: not one JSON object, or its checksum does not fit, or is missing where the line must be ours.
     """
     record = parse_line(line, show_path(source))
     found = record.pop("checksum", None)
-    if found != checksum(record):
+    if found != checksum(record) and (found is not None or must_be_ours):
         what = "is missing" if found is None else f"is {show_value(found)}, which does not fit the line"
         hint = "the line was damaged or edited; nothing was overwritten"
         raise InputError(f"{show_path(source)}:{line.number}: checksum {what}", hint)

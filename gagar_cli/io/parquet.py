@@ -28,7 +28,7 @@ from gagar_cli.io.sources import Place, Scanned, ScannedTable
 from gagar_cli.io.streams import MAX_SPOOL_BYTES, Opened, file_identity, show_path
 
 HEAVY_BATCH_ROWS = 16
-_SCALAR_BATCH_ROWS = 16_384
+_SCALAR_BATCH_ROWS = 262_144
 _BUFFER_BYTES = 1024**2
 
 
@@ -89,6 +89,13 @@ class ParquetSource:
         is_plain = self._explode is None and all(_is_plain(type_) for type_ in types)
         line = 1
         for batch in self._batches(_SCALAR_BATCH_ROWS if is_flat else HEAVY_BATCH_ROWS, wanted):
+            if is_plain and line == 1:
+                # The first record settles what groups all of them, and only records can.
+                yield from self._scanned(batch.slice(0, 1), line)
+                batch = batch.slice(1)
+                line += 1
+            if not batch.num_rows:
+                continue
             if is_plain and _is_sound(batch):
                 table = cast("pl.DataFrame", pl.from_arrow(batch))
                 yield ScannedTable(line, table, partial(self._scanned, batch, line))
@@ -102,7 +109,9 @@ class ParquetSource:
 
     def read(self, places: Sequence[Place], fields: Fields) -> Iterator[dict[str, object]]:
         """The rows at the given places, with the columns of task, trajectory and `--explode`."""
-        wanted = self._known([*fields.columns(*TASK_FIELDS, *HEAVY_FIELDS), *_tops(self._explode)])
+        wanted = self._known(
+            [*fields.columns(*TASK_FIELDS, *HEAVY_FIELDS, *self._extras), *_tops(self._explode)]
+        )
         for place in places:
             with self._lock:
                 record = self._row(place.line - 1, wanted)

@@ -13,12 +13,14 @@ import polars as pl
 from numpy.typing import NDArray
 
 from gagar_cli.core.judging import Trajectories, Verdicts
+from gagar_cli.core.overriding import is_overridden
 from gagar_cli.core.ranking import TIERS, GroupRanking, RankedCandidate
 from gagar_cli.core.rubric import DIMENSIONS, weighted_score
 from gagar_cli.core.schema import GroupKey
 from gagar_cli.core.text import escape_untrusted, shorten
 from gagar_cli.errors import InputError
 from gagar_cli.io.dump import Dump
+from gagar_cli.io.ranked_columns import LaidLines, lay_plain
 
 _CHUNK_ROWS = 8192
 _SCHEMA: dict[str, type[pl.DataType]] = {
@@ -47,20 +49,26 @@ class RankedIndex(NamedTuple):
     """Lines for groups that the dump does not have."""
     n_superseded: int
     """Lines that a later line of the same group replaced."""
+    n_overridden: int = 0
+    """Groups whose ranking a person corrected."""
 
 
-def lay_rankings(dump: Dump, rankings: Iterable[GroupRanking], path: str) -> RankedIndex:
+def lay_rankings(
+    dump: Dump, rankings: Iterable[GroupRanking], path: str, *, plain: pl.DataFrame | None = None
+) -> RankedIndex:
     """The trajectories of a dump with tier, rank and verdict where the rankings have them.
+
+    `plain` is what `read_plain_rankings` gave for the same file; the rankings are only read where it does not do.
 
     Raises:
         InputError: no line fits any group, a line fits several, or an entry names a trajectory that cannot be ranked.
     """
     index = dump.index.with_row_index("row")
     primary = index.filter(pl.col("row") == pl.col("primary_row"))
-    lines = _Lines(primary, path)
-    for ranking in rankings:
-        lines.add(ranking)
-    entries = _find_entries(lines.latest(), primary, dump, path)
+    laid = None if plain is None else lay_plain(plain, primary)
+    if laid is None:
+        laid = _lay_lines(rankings, primary, dump, path)
+    entries = laid.entries
 
     n_trajectories = primary.height
     position = np.full(index.height, -1, dtype=np.int64)
@@ -85,12 +93,26 @@ def lay_rankings(dump: Dump, rankings: Iterable[GroupRanking], path: str) -> Ran
     )
     return RankedIndex(
         trajectories,
-        lines.verdicts(),
+        laid.verdicts,
         primary["row"].to_numpy().astype(np.int64),
         score,
         position[index["primary_row"].to_numpy()],
+        n_unknown_groups=laid.n_unknown_groups,
+        n_superseded=laid.n_superseded,
+        n_overridden=laid.n_overridden,
+    )
+
+
+def _lay_lines(rankings: Iterable[GroupRanking], primary: pl.DataFrame, dump: Dump, path: str) -> LaidLines:
+    lines = _Lines(primary, path)
+    for ranking in rankings:
+        lines.add(ranking)
+    return LaidLines(
+        _find_entries(lines.latest(), primary, dump, path),
+        lines.verdicts(),
         n_unknown_groups=lines.n_unknown_groups,
         n_superseded=lines.n_superseded,
+        n_overridden=int(lines.is_overridden.sum()),
     )
 
 
@@ -116,6 +138,7 @@ class _Lines:
         self._n_lines = 0
         self.n_unknown_groups = 0
         self.n_superseded = 0
+        self.is_overridden = np.zeros(n_groups, dtype=bool)
 
     def add(self, ranking: GroupRanking) -> None:
         self._n_lines += 1
@@ -127,6 +150,7 @@ class _Lines:
         self._last_line[code] = self._n_lines
         is_ranked = ranking.status == "graded"
         self._is_ranked[code] = is_ranked
+        self.is_overridden[code] = is_overridden(ranking)
         self._status[code] = None if is_ranked else ranking.status
         self._reason[code] = None if is_ranked else (ranking.reason or "not_told")
         for candidate in ranking.candidates:
@@ -186,7 +210,7 @@ class _Lines:
 
 def _score(candidate: RankedCandidate) -> float | None:
     """The weighted score, worked out where a ranking has only the five scores."""
-    if candidate.weighted_score is None and len(candidate.scores) == len(DIMENSIONS):
+    if candidate.weighted_score is None and set(candidate.scores) == set(DIMENSIONS):
         return float(weighted_score(candidate.scores))
     return candidate.weighted_score
 

@@ -43,8 +43,10 @@ def ranking_from_record(record: Mapping[str, object]) -> GroupRanking:
     status = record.get("status", "graded")
     if status not in get_args(Status):
         raise InputError(f"status is {show_value(status)}, expected {_choice(get_args(Status))}")
+    grader = _object(record.get("grader"), "grader")
+    dimensions = _dimensions(grader)
     candidates = tuple(
-        _candidate_from_record(each, index)
+        _candidate_from_record(each, index, dimensions)
         for index, each in enumerate(_list(record.get("candidates"), "candidates"))
     )
     if status == "graded" and not candidates:
@@ -58,7 +60,7 @@ def ranking_from_record(record: Mapping[str, object]) -> GroupRanking:
         status=cast("Status", status),
         reason=_text(record, "reason"),
         candidates=candidates,
-        grader=_object(record.get("grader"), "grader"),
+        grader=grader,
         input_digest=_text(record, "input_digest"),
         config_digest=_text(record, "config_digest"),
     )
@@ -80,7 +82,16 @@ def _candidate_to_record(candidate: RankedCandidate) -> dict[str, object]:
     }
 
 
-def _candidate_from_record(record: object, index: int) -> RankedCandidate:
+def _dimensions(grader: Mapping[str, object]) -> tuple[str, ...]:
+    """What was scored: the dimensions of the rubric that the grader names, else the paper's."""
+    rubric = grader.get("rubric")
+    named = rubric.get("dimensions") if isinstance(rubric, Mapping) else None
+    if not isinstance(named, list) or not all(isinstance(name, str) for name in named):
+        return DIMENSIONS
+    return tuple(named)
+
+
+def _candidate_from_record(record: object, index: int, dimensions: tuple[str, ...]) -> RankedCandidate:
     here = f"candidates[{index}]"
     fields = _object(record, here, may_be_missing=False)
     trajectory_id = checked_identifier(fields.get("trajectory_id"), f"{here}.trajectory_id")
@@ -95,7 +106,7 @@ def _candidate_from_record(record: object, index: int) -> RankedCandidate:
         trajectory_id=trajectory_id,
         tier=tier,
         rank=cast("int | None", rank),
-        scores=_scores(fields.get("scores"), f"{here}.scores"),
+        scores=_scores(fields.get("scores"), f"{here}.scores", dimensions),
         weighted_score=_weighted_score(fields.get("weighted_score"), here),
         flags=flags,
         findings=tuple(
@@ -107,11 +118,11 @@ def _candidate_from_record(record: object, index: int) -> RankedCandidate:
     )
 
 
-def _scores(value: object, here: str) -> dict[str, int]:
+def _scores(value: object, here: str, dimensions: tuple[str, ...]) -> dict[str, int]:
     scores = {}
     for name, score in _object(value, here).items():
-        if name not in DIMENSIONS:
-            raise InputError(f"{here} has {show_value(name)}, expected {_choice(DIMENSIONS)}")
+        if name not in dimensions:
+            raise InputError(f"{here} has {show_value(name)}, expected {_choice(dimensions)}")
         if score is None:
             continue
         if not _is_integer(score) or not 1 <= cast("int", score) <= 5:

@@ -13,7 +13,6 @@ from gagar_cli.errors import InputError
 from gagar_cli.io.jsonl import parse_line, read_lines
 from gagar_cli.io.ledger import read_checked
 from gagar_cli.io.ranking_records import ranking_from_record, ranking_to_record
-from gagar_cli.io.rankings_table import read_ranking_table, write_rankings_parquet
 from gagar_cli.io.records import placed
 from gagar_cli.io.streams import open_input, show_path
 
@@ -35,6 +34,9 @@ def read_rankings(path: str) -> Iterator[GroupRanking]:
     opened = open_input(path)
     with closing(opened.stream) as stream:
         if opened.kind == "parquet":
+            # With the file its library would cost 40 MB of memory, which JSON lines have no use for.
+            from gagar_cli.io.rankings_table import read_ranking_table
+
             yield from read_ranking_table(path)
             return
         name = show_path(path)
@@ -47,6 +49,17 @@ def read_rankings(path: str) -> Iterator[GroupRanking]:
             except InputError as error:
                 raise placed(error, f"{name}:{line.number}") from error
             yield ranking
+
+
+def write_rankings_parquet(path: str, rankings: Iterable[GroupRanking]) -> None:
+    """Rankings as a flat table, whole or not at all.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    from gagar_cli.io import rankings_table
+
+    rankings_table.write_rankings_parquet(path, rankings)
 
 
 def latest_rankings(rankings: Iterable[GroupRanking]) -> dict[GroupKey, GroupRanking]:

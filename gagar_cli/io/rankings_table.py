@@ -53,9 +53,13 @@ def write_rankings_parquet(path: str, rankings: Iterable[GroupRanking]) -> None:
     Raises:
         OutputError: it cannot be written.
     """
-    rows = [row for ranking in rankings for row in _rows(ranking)]
+    known = list(rankings)
+    scored = dict.fromkeys(name for ranking in known for one in ranking.candidates for name in one.scores)
+    more = {f"score_{name}": pl.Int8 for name in scored if name not in DIMENSIONS}
+    schema = {**_SCHEMA, **more}
+    rows = [row for ranking in known for row in _rows(ranking, schema)]
     with write_atomically(path) as stream:
-        pl.DataFrame(rows, schema=_SCHEMA, orient="row").write_parquet(stream, compression="zstd")
+        pl.DataFrame(rows, schema=schema, orient="row").write_parquet(stream, compression="zstd")
 
 
 def read_ranking_table(path: str) -> Iterator[GroupRanking]:
@@ -87,7 +91,7 @@ def read_ranking_table(path: str) -> Iterator[GroupRanking]:
             raise placed(error, f"{name}:{first}") from error
 
 
-def _rows(ranking: GroupRanking) -> Iterator[tuple[object, ...]]:
+def _rows(ranking: GroupRanking, columns: Iterable[str]) -> Iterator[tuple[object, ...]]:
     record = ranking_to_record(ranking)
     shared = {**record, "grader": _json_text(record["grader"])}
     for candidate in cast("list[dict[str, object]]", record["candidates"]) or [{}]:
@@ -96,11 +100,11 @@ def _rows(ranking: GroupRanking) -> Iterator[tuple[object, ...]]:
         fields = {
             **shared,
             **candidate,
-            **{f"score_{name}": scores.get(name) for name in DIMENSIONS},
+            **{f"score_{name}": score for name, score in scores.items()},
             **{f"flag_{name}": flags.get(name) for name in FLAGS},
             "findings": _json_text(candidate.get("findings", [])),
         }
-        yield tuple(fields.get(column) for column in _SCHEMA)
+        yield tuple(fields.get(column) for column in columns)
 
 
 def _read_rows(path: str) -> Iterator[dict[str, object]]:
@@ -127,7 +131,11 @@ def _candidate_fields(row: Mapping[str, object]) -> dict[str, object]:
     fields = {name: row.get(name) for name in _CANDIDATE_FIELDS}
     fields["findings"] = _from_json(fields["findings"], "findings")
     if fields["scores"] is None:
-        fields["scores"] = {name: row.get(f"score_{name}") for name in DIMENSIONS}
+        fields["scores"] = {
+            name.removeprefix("score_"): score
+            for name, score in row.items()
+            if name.startswith("score_") and score is not None
+        }
     if fields["flags"] is None:
         fields["flags"] = {name: row.get(f"flag_{name}") for name in FLAGS}
     return fields

@@ -11,8 +11,12 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from gagar_cli.core.messages import before_reply
 from gagar_cli.errors import InputError, UsageError
-from gagar_cli.io.jsonl import parse_object, show_value
+from gagar_cli.io.jsonl import show_value
+from gagar_cli.io.lookups import MISSING as MISSING
+from gagar_cli.io.lookups import from_json_text as from_json_text
+from gagar_cli.io.lookups import look_up as look_up
 
 SCALARS = (
     "group_id", "instance_id", "trajectory_id", "step", "segment", "reward", "resolved", "infra_failure",
@@ -23,21 +27,14 @@ TASK_FIELDS = (
 )  # fmt: skip
 HEAVY_FIELDS = ("messages", "model_patch", "test_output", "exit_status", "is_truncated")
 CANONICAL_FIELDS = tuple(dict.fromkeys((*SCALARS, *TASK_FIELDS, *HEAVY_FIELDS)))
-METHOD_FIELDS = ("process_score", "format_ok", "error_class")
+PROMPT_FIELDS = ("problem_statement", "messages")
+METHOD_FIELDS = (
+    "process_score", "format_ok", "error_class", "turn_states", "turn_next_states", "turn_rewards",
+)  # fmt: skip
 """Read only where a method asks for them."""
 ALIASES = {"resolved": "passed", "infra_failure": "invalid"}
 _INT64 = 2**63
 MAX_KEY_CHARS = 256
-
-
-class _Missing:
-    """The type of `MISSING`: a field that a record does not have, as opposed to null."""
-
-    def __repr__(self) -> str:
-        return "MISSING"
-
-
-MISSING = _Missing()
 
 
 class Scalars(NamedTuple):
@@ -108,38 +105,6 @@ def placed(error: InputError, where: str) -> InputError:
     return InputError(f"{where}: {error.message}", error.hint)
 
 
-def look_up(record: Mapping[str, object], path: str) -> object:
-    """The value at a dotted path, `MISSING` where it leads nowhere; a key that holds dots itself goes first.
-
-    >>> look_up({"outcome": {"reward": 1.0}}, "outcome.reward")
-    1.0
-    """
-    if path in record:
-        return record[path]
-    value: object = record
-    for part in path.split("."):
-        if isinstance(value, str) and value.lstrip().startswith("{"):
-            try:
-                value = parse_object(value.encode(errors="replace"), "")
-            except InputError:
-                return MISSING
-        if isinstance(value, Mapping):
-            value = value.get(part, MISSING)
-        elif isinstance(value, list) and part.isdecimal() and int(part) < len(value):
-            value = value[int(part)]
-        else:
-            return MISSING
-    return value
-
-
-def from_json_text(text: str) -> object:
-    """The value of JSON text, the text itself where it is none."""
-    try:
-        return parse_object(b'{"value":' + text.encode(errors="surrogatepass") + b"}", "")["value"]
-    except (InputError, UnicodeEncodeError):
-        return text
-
-
 def attempts_of(record: Mapping[str, object], explode: str) -> list[object]:
     """The list of attempts in a record, given as such or as JSON text.
 
@@ -204,6 +169,8 @@ def read_group_key(record: Mapping[str, object], fields: Fields, group_field: st
     """
     is_canonical = group_field in ("group_id", "instance_id")
     value = fields.find(record, group_field) if is_canonical else look_up(record, group_field)
+    if value is MISSING and group_field == "prompt":
+        return prompt_key(record)
     if value is MISSING or value is None:
         raise InputError(
             f"{group_field} is {'missing' if value is MISSING else 'null'}, expected what groups the records"
@@ -211,9 +178,24 @@ def read_group_key(record: Mapping[str, object], fields: Fields, group_field: st
     if isinstance(value, list | dict) or (
         not is_canonical and isinstance(value, str) and len(value) > MAX_KEY_CHARS
     ):
-        text = json.dumps(value, sort_keys=True, default=str)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        return _digest(value)
     return checked_identifier(value, group_field)
+
+
+def prompt_key(record: Mapping[str, object]) -> str:
+    """Sixteen hex digits of what an attempt was asked: the statement, else the messages before the first reply.
+
+    Raises:
+        InputError: there is neither.
+    """
+    asked: object = record.get("problem_statement")
+    if not isinstance(asked, str):
+        messages = record.get("messages")
+        messages = from_json_text(messages) if isinstance(messages, str) else messages
+        if not isinstance(messages, list):
+            raise InputError("neither problem_statement nor messages, expected a prompt to group by")
+        asked = before_reply(messages)
+    return _digest(asked)
 
 
 def checked_identifier(value: object, name: str) -> str:
@@ -231,6 +213,10 @@ def checked_identifier(value: object, name: str) -> str:
     ):
         raise InputError(f"{name} is {show_value(value)}, expected text without NUL and lone surrogates")
     return value
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
 def _identifier(record: Mapping[str, object], fields: Fields, name: str) -> str | None:

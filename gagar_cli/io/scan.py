@@ -6,8 +6,11 @@ never quietly put elsewhere. Bad records are collected, so that one run tells th
 
 import hashlib
 import os
+import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
 import polars as pl
@@ -25,10 +28,14 @@ from gagar_cli.io.index import (
     refuse_split_verdicts,
 )
 from gagar_cli.io.jsonl import MAX_RECORD_BYTES, show_value
+from gagar_cli.io.markers import is_marker
 from gagar_cli.io.records import MISSING, Fields, attempts_of, exploded, placed, read_scalars
 from gagar_cli.io.sources import Place, Scanned, ScannedTable, Source
 
 MAX_LISTED_PROBLEMS = 20
+_MAX_KINDS = 1000
+_PLACE = re.compile(r"^.*?:\d+(\[\d+\])?(:\d+)*: ")
+_VALUE = re.compile(r'"(?:[^"\\]|\\.)*…?"?|-?\d[\d.e+-]*(?:,\d+)*|\{.*|\[.*')
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +54,14 @@ class ReadOptions:
     max_record_bytes: int = MAX_RECORD_BYTES
     max_group_size: int = 4096
     """More trajectories than this are taken for a wrong group key."""
+    format: str | None = None
+    """The native format of all files (`gagar_cli.io.formats`), `canonical` for none; None: told by content."""
+    joins: tuple[str, ...] = ()
+    """Files or folders with verdicts, patches or test outputs of these attempts."""
+    keep_raw: bool = False
+    """Keep what no canonical field takes of a native record, as JSON text under `raw`."""
+    is_index_only: bool = False
+    """Long JSON lines are read by their ends where that is enough for the index (`io/jsonl_edges.py`)."""
     extras: tuple[str, ...] = ()
     """Further scalar columns to read, by canonical name or by the dump's own path (`io/extras.py`)."""
 
@@ -65,8 +80,10 @@ class DumpReport:
     missing_columns: tuple[str, ...]
     """Canonical fields, and extra columns, that no record has."""
     group_id_source: str
-    """`field:PATH`, or `record` where every exploded record is its own group."""
+    """`field:PATH`, `equal_prompt`, `directory`, `file_name`, or `record` where every exploded record is its own group."""
     notes: tuple[str, ...]
+    problem_kinds: tuple[tuple[str, int], ...] = ()
+    """How many bad records there are of each kind: the message without place and values, most frequent first."""
 
 
 class Scan:
@@ -80,9 +97,11 @@ class Scan:
         self._extras = ExtraColumns(options.extras, fields)
         self._group_field: str | None = None
         self._is_grouped = False
+        self._has_prompt_column = False
         self._n_unnamed = 0
         self._n_bad = 0
         self._problems: list[InputError] = []
+        self._kinds: Counter[str] = Counter()
 
     def run(self) -> tuple[pl.DataFrame, DumpReport]:
         """The index and what is to be told about it.
@@ -124,6 +143,7 @@ class Scan:
             missing_columns=tuple(sorted(self._fields.unseen | set(self._extras.missing))),
             group_id_source=self._group_id_source(),
             notes=tuple(self._notes(index, has_resolved=has_resolved)),
+            problem_kinds=tuple(self._kinds.most_common()),
         )
         return index, report
 
@@ -142,6 +162,8 @@ class Scan:
         place, record = scanned
         if isinstance(record, InputError):
             self._reject(record)
+            return
+        if is_marker(record):
             return
         where = f"{self._sources[number].name}:{place.line}"
         if self._options.explode is None:
@@ -163,6 +185,8 @@ class Scan:
     def _add(
         self, number: int, place: Place, record: Mapping[str, object], *, where: str, item: int | None
     ) -> None:
+        if self._options.group_by == "directory" and "directory" not in record:
+            record = {**record, "directory": Path(self._sources[number].name).resolve().parent.name}
         try:
             if self._fields.unseen:
                 self._fields.note_seen(record)
@@ -203,9 +227,12 @@ class Scan:
                 "no group_id and no instance_id", "say what groups the records with `--group-by FIELD`"
             )
         self._is_grouped = True
+        self._has_prompt_column = "prompt" in record
 
     def _reject(self, error: InputError) -> None:
         self._n_bad += 1
+        if len(self._kinds) < _MAX_KINDS:
+            self._kinds[kind_of_problem(error.message)] += 1
         if self._n_bad <= MAX_LISTED_PROBLEMS:
             self._problems.append(error)
         if self._options.on_bad_record == "fail" and self._n_bad > MAX_LISTED_PROBLEMS:
@@ -239,8 +266,17 @@ class Scan:
                 )
 
     def _group_id_source(self) -> str:
+        own = [
+            made for source in self._sources if (made := getattr(source, "group_id_source", None)) is not None
+        ]
+        if own and self._group_field == "group_id":
+            return ", ".join(dict.fromkeys(own))
         if self._group_field is None:
             return "record"
+        if self._group_field == "directory":
+            return "directory"
+        if self._group_field == "prompt" and not self._has_prompt_column:
+            return "equal_prompt"
         return f"field:{self._fields.mapping.get(self._group_field, self._group_field)}"
 
     def _notes(self, index: pl.DataFrame, *, has_resolved: bool) -> Iterator[str]:
@@ -248,10 +284,20 @@ class Scan:
             yield from source.notes
         if self._n_unnamed:
             yield f"{self._n_unnamed:,} records have no trajectory_id: it is made from the path and row"
-        if self._options.group_by and self._group_field != self._options.group_by:
+        is_regrouped = any(getattr(source, "group_id_source", None) for source in self._sources)
+        if self._options.group_by and self._group_field != self._options.group_by and not is_regrouped:
             yield f"--group-by {self._options.group_by} is not used: the records have group_id"
         if has_resolved and (index["invalid_reason"].fill_null("") == "not_evaluated").all():
-            yield "resolved is null in every record: none counts as evaluated"
+            yield "resolved is null in every record: none counts as evaluated; reports are joined with `--join FILE`"
+
+
+def kind_of_problem(message: str) -> str:
+    """A message without its place and values: what is wrong, not where.
+
+    >>> kind_of_problem('dump.jsonl:12: reward is "high", expected a number')
+    'reward is …, expected a number'
+    """
+    return _VALUE.sub("…", _PLACE.sub("", message.split("\n")[0]))
 
 
 def _made_id(source: str, line: int, item: int | None) -> str:

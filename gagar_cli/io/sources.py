@@ -14,7 +14,9 @@ import polars as pl
 
 from gagar_cli.errors import InputError
 from gagar_cli.io.jsonl import Line, has_byte_order_mark, parse_line, parse_object, read_lines
-from gagar_cli.io.records import Fields
+from gagar_cli.io.jsonl_copy import Span, read_spans
+from gagar_cli.io.jsonl_skim import skim_lines
+from gagar_cli.io.records import SCALARS, Fields
 from gagar_cli.io.streams import Opened, file_identity, open_input, show_path
 
 
@@ -70,8 +72,17 @@ class JsonlSource:
     A plain file is open only while it is read, because a dump may have more shards than a process may open files.
     """
 
-    def __init__(self, path: str, opened: Opened, *, explode: str | None, max_record_bytes: int) -> None:
+    def __init__(
+        self,
+        path: str,
+        opened: Opened,
+        *,
+        explode: str | None,
+        max_record_bytes: int,
+        skim: Sequence[str] | None = None,
+    ) -> None:
         self.name = show_path(path)
+        self._skim = skim if explode is None else None
         self.notes: list[str] = []
         self._path = path
         self._identity = file_identity(opened.stream)
@@ -84,11 +95,17 @@ class JsonlSource:
 
     def scan(self, fields: Fields) -> Iterator[Scanned]:
         """Every line that is not blank."""
-        self._may_be_nan = _nan_rule(fields.mapping.get("reward", "reward"), self._explode)
+        self._may_be_nan = nan_rule(fields.mapping.get("reward", "reward"), self._explode)
         with self._reading() as stream:
             stream.seek(0)
             if has_byte_order_mark(stream):
                 self.notes.append(f"{self.name}: a byte order mark at the start is ignored")
+            if self._skim is not None:
+                names = fields.columns(*SCALARS, *filter(None, self._skim))
+                limit = self._max_record_bytes
+                for place, parsed in skim_lines(stream, names, self._parsed, max_record_bytes=limit):
+                    yield Scanned(Place(*place), parsed)
+                return
             for line in read_lines(stream, max_record_bytes=self._max_record_bytes):
                 yield Scanned(Place(line.number, line.offset, len(line.text)), self._parsed(line))
 
@@ -112,6 +129,16 @@ class JsonlSource:
                 if len(text) != place.length:
                     raise self._changed(place)
                 yield text
+
+    def read_blocks(self, places: Sequence[Place]) -> Iterator[tuple[bytearray, list[Span]]]:
+        """The lines at ascending places, many at once: blocks that hold until the next one, and where lines lie there."""
+        with self._reading() as stream:
+            try:
+                yield from read_spans(stream, ((place.offset or 0, place.length or 0) for place in places))
+            except EOFError as error:
+                raise self._changed(places[0]) from error
+            if self._kept is None and file_identity(stream) != self._identity:
+                raise self._changed(places[0])
 
     def close(self) -> None:
         """Close what is open; a spool vanishes with it."""
@@ -156,6 +183,7 @@ class JsonlSource:
         return InputError(f"{self.name}:{place.line}: the file changed while it was read")
 
 
-def _nan_rule(reward_path: str, explode: str | None) -> Callable[[str], bool]:
+def nan_rule(reward_path: str, explode: str | None) -> Callable[[str], bool]:
+    """Which paths of a record may hold a bare NaN: the reward, of an attempt too."""
     item = rf"(?:{re.escape(explode)}\[\d+\]\.)?" if explode else ""
     return re.compile(item + re.escape(reward_path)).fullmatch  # type: ignore[return-value]

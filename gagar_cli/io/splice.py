@@ -6,7 +6,7 @@ text is only cut between its top-level members.
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 _BLANK = re.compile(r"[ \t\r\n]*")
@@ -39,14 +39,48 @@ def splice_members(text: str, members: Mapping[str, object], renamed: Mapping[st
     >>> splice_members('{"a": 1.50, "b": 2}', {"a": 0.5, "b": 3}, {"a": "a_input"})
     Spliced(text='{"a_input": 1.50, "a": 0.5, "b": 3}', replaced=frozenset({'b'}))
     """
-    added = _ENCODER.encode(members)[1:-1]
+    added = encode_members(members)
     if not any(f'"{name}"' in text for name in (*members, *renamed)) and "\\u00" not in text:
         body = text.rstrip()[:-1].rstrip()
         return Spliced(f"{body}{'' if body.endswith('{') else ', '}{added}}}")
     found = list(_members(text))
-    present = {member.key for member in found}
-    kept: list[str] = []
     replaced: set[str] = set()
+    kept = _kept(found, {member.key for member in found}, members, renamed, replaced)
+    return Spliced("{" + ", ".join([*kept, added]) + "}", frozenset(replaced))
+
+
+def splice_ends(
+    head: str, tail: str, members: Mapping[str, object], renamed: Mapping[str, str]
+) -> tuple[str, str, frozenset[str]]:
+    """The same for an object of which only the first and last members are at hand, the others having none of the names.
+
+    `head` ends in a comma, unless it is the brace alone; `tail` starts with one. New head and tail come back, and the
+    names whose old value is gone.
+    """
+    first = list(_members(head.rstrip().removesuffix(",") + "}"))
+    last = list(_members("{" + tail[1:]))
+    present = {member.key for member in (*first, *last)}
+    replaced: set[str] = set()
+    kept = _kept(first, present, members, renamed, replaced)
+    new_head = "{" + "".join(f"{text}, " for text in kept)
+    new_tail = "".join(f", {text}" for text in _kept(last, present, members, renamed, replaced))
+    return new_head, f"{new_tail}, {encode_members(members)}}}", frozenset(replaced)
+
+
+def encode_members(members: Mapping[str, object]) -> str:
+    """Members as they stand between the braces of an object."""
+    return _ENCODER.encode(members)[1:-1]
+
+
+def _kept(
+    found: Iterable[_Member],
+    present: Collection[str],
+    members: Mapping[str, object],
+    renamed: Mapping[str, str],
+    replaced: set[str],
+) -> list[str]:
+    """The texts of members that stay, under their new names; those that do not are added to `replaced`."""
+    kept: list[str] = []
     for member in found:
         new_key = renamed.get(member.key)
         if new_key is not None and new_key not in present:
@@ -55,7 +89,7 @@ def splice_members(text: str, members: Mapping[str, object], renamed: Mapping[st
             replaced.add(member.key)
         else:
             kept.append(f"{member.key_text}: {member.value_text}")
-    return Spliced("{" + ", ".join([*kept, added]) + "}", frozenset(replaced))
+    return kept
 
 
 def _members(text: str) -> Iterator[_Member]:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from gagar_cli.core.factors import BUILT_IN, TierTable, parse_tier_table
+from gagar_cli.core.tier_tables import BUILT_IN, TierTable, parse_tier_table
 from gagar_cli.errors import UsageError
 from gagar_cli.io.streams import show_path
 

@@ -8,7 +8,7 @@ import gzip
 import os
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -57,8 +57,9 @@ def write_atomically(path: str | Path) -> Iterator[BinaryIO]:
     try:
         descriptor, made = tempfile.mkstemp(prefix=f".{target.name[:100]}.", suffix=".tmp", dir=target.parent)
         temporary = Path(made)
-        with os.fdopen(descriptor, "wb") as stream:
-            yield cast("BinaryIO", stream)
+        os.close(descriptor)
+        with temporary.open("r+b") as stream:
+            yield stream
             stream.flush()
             os.fchmod(stream.fileno(), _mode_for(target))
             os.fsync(stream.fileno())
@@ -113,17 +114,27 @@ def write_lines(path: str, lines: Iterable[bytes]) -> int:
     Raises:
         OutputError: it cannot be written.
     """
+    return write_pieces(path, ((line,) for line in lines))
+
+
+def write_pieces(path: str, lines: Iterable[Sequence[bytes | memoryview]]) -> int:
+    """The same for lines in pieces, each of which only has to hold until the next line is asked for.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
     n_lines = 0
     if path == "-":
         stdout = StdoutRecords()
-        for line in lines:
-            if not stdout.write_line(line):
+        for pieces in lines:
+            if not stdout.write_line(b"".join(pieces)):
                 break
             n_lines += 1
         return n_lines
     with write_atomically(path) as raw, _compressed(raw, path) as stream:
-        for line in lines:
-            stream.write(line)
+        for pieces in lines:
+            for piece in pieces:
+                stream.write(piece)
             n_lines += 1
     return n_lines
 

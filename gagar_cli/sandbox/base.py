@@ -1,8 +1,8 @@
 """The sandbox contract: what a backend is given, and what comes back.
 
 A `Sandbox` belongs to one candidate and is never shared: candidates run hostile code. It holds a fresh checkout of
-the base repository with that candidate's patch applied (by `git apply`, inside). Every command starts from that
-state. A non-zero exit is a result; `SandboxError` means that the sandbox itself could not be made or broke.
+the base repository with that candidate's patch applied inside (by `git apply`, or file by file where an image has no
+git). Every command starts from that state. A non-zero exit is a result; `SandboxError` means that the sandbox itself could not be made or broke.
 """
 
 import os
@@ -13,6 +13,10 @@ from typing import NamedTuple, Protocol
 
 NOBODY = 65534
 """User and group that hostile code runs as where gagar itself runs as root."""
+
+
+Command = Sequence[str] | str
+"""An argument list, or a script for `sh`."""
 
 
 class SandboxUser(NamedTuple):
@@ -72,11 +76,14 @@ class ExecResult:
 class Sandbox(Protocol):
     """One candidate's checkout. Close it always; it dies with its owner in any case."""
 
-    async def run(self, command: Sequence[str], *, timeout_seconds: float) -> ExecResult:
-        """Run an argument list in a fresh copy of the patched checkout.
+    async def run(self, command: Command, *, timeout_seconds: float, cwd: str = ".") -> ExecResult:
+        """Run an argument list, or a script for `sh`, in a fresh copy of the patched checkout.
+
+        `cwd` is a directory of the checkout, relative to it; no part of it may be a link.
 
         Raises:
-            SandboxError: the sandbox broke, or the patch does not apply.
+            SandboxError: the sandbox broke.
+            CheckoutError: the patch does not apply, or `cwd` is no plain directory of the checkout.
         """
 
     async def close(self) -> None:

@@ -19,12 +19,11 @@ import os
 import shutil
 import tempfile
 import time
-from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import Sequence
 from pathlib import Path
+from subprocess import DEVNULL, PIPE, Popen
 
 from gagar_cli.errors import SandboxError
-from gagar_cli.sandbox.base import Checkout, ExecResult, SandboxLimits, sandbox_user
+from gagar_cli.sandbox.base import Checkout, Command, ExecResult, SandboxLimits, sandbox_user
 from gagar_cli.sandbox.bubblewrap_args import SEARCH_PATH, HandedIn, sandbox_arguments, shell_limits
 from gagar_cli.sandbox.bubblewrap_groups import (
     ControlGroup,
@@ -164,13 +163,20 @@ class BubblewrapSandbox:
         self._use_overlay = use_overlay
         self._running: set[CommandRun] = set()
 
-    async def run(self, command: Sequence[str], *, timeout_seconds: float) -> ExecResult:
-        """Run an argument list in a new sandbox over the patched checkout.
+    async def run(self, command: Command, *, timeout_seconds: float, cwd: str = ".") -> ExecResult:
+        """Run a command in a new sandbox over the patched checkout.
 
         Raises:
             SandboxError: the sandbox cannot be set up, or the patch does not apply.
         """
         started = time.monotonic()
+        launch = launch_arguments(
+            command,
+            source="" if self._use_overlay else BASE,
+            has_patch=bool(self._patch),
+            limits=shell_limits(self._limits, timeout_seconds),
+            cwd=cwd,
+        )
         maker = self._backend.groups
         try:
             group = maker.make(self._limits) if maker else None
@@ -178,17 +184,18 @@ class BubblewrapSandbox:
             raise SandboxError(f"no control group can be made: {error}") from error
         gate = Gate() if group else None
         try:
-            process = await self._start(command, timeout_seconds, gate)
+            process = self._start(launch, gate)
             return await self._attend(process, started + timeout_seconds, group, gate)
         finally:
             if group is not None and gate is not None:
                 gate.close()
-                await asyncio.to_thread(group.remove)
+                if not group.is_removed():
+                    await asyncio.to_thread(group.remove)
 
     async def _attend(
-        self, process: Process, deadline: float, group: ControlGroup | None, gate: Gate | None
+        self, process: Popen[bytes], deadline: float, group: ControlGroup | None, gate: Gate | None
     ) -> ExecResult:
-        """Feed, watch and end a command that was started."""
+        """Watch and end a command that was started."""
         run = CommandRun(process, self._limits.output_bytes)
         self._running.add(run)
         watchdog = Watchdog(process.pid, self._limits, run.kill)
@@ -196,8 +203,8 @@ class BubblewrapSandbox:
         started = time.monotonic()
         try:
             if group is not None and gate is not None:
-                await asyncio.to_thread(gate.admit, group)
-            timed_out = not await run.pump(self._patch, deadline - time.monotonic())
+                await gate.admit(group)
+            timed_out = not await run.wait(deadline - time.monotonic())
             seconds = time.monotonic() - started
         except OSError as error:
             raise SandboxError(f"the sandbox cannot be put into its control group: {error}") from error
@@ -217,15 +224,8 @@ class BubblewrapSandbox:
         for run in list(self._running):
             run.kill()
 
-    async def _start(self, command: Sequence[str], timeout_seconds: float, gate: Gate | None) -> Process:
-        launch = launch_arguments(
-            command,
-            source="" if self._use_overlay else BASE,
-            has_patch=bool(self._patch),
-            limits=shell_limits(self._limits, timeout_seconds),
-        )
+    def _start(self, launch: list[str], gate: Gate | None) -> Popen[bytes]:
         user = sandbox_user()
-        switch = {"user": user.uid, "group": user.gid, "extra_groups": []} if user.must_switch else {}
         program = self._backend.program
         with HandedIn() as files:
             options = sandbox_arguments(
@@ -238,17 +238,20 @@ class BubblewrapSandbox:
             options += gate.arguments if gate else []
             arguments = ["bwrap", "--args", str(files.add_arguments(options)), "--", *launch]
             try:
-                return await asyncio.create_subprocess_exec(
-                    *arguments,
+                return Popen(  # noqa: S603 - a program of ours; what is untrusted goes to the sandbox's shell as words
+                    arguments,
+                    bufsize=0,
                     executable=f"/proc/self/fd/{program}",
                     pass_fds=(program, *files.descriptors, *(gate.descriptors if gate else ())),
-                    stdin=PIPE if self._patch else DEVNULL,
+                    stdin=files.add(self._patch) if self._patch else DEVNULL,
                     stdout=PIPE,
                     stderr=PIPE,
                     env={},
                     cwd="/",
                     start_new_session=True,
-                    **switch,  # type: ignore[arg-type]
+                    user=user.uid if user.must_switch else None,
+                    group=user.gid if user.must_switch else None,
+                    extra_groups=[] if user.must_switch else None,
                 )
             except (OSError, ValueError) as error:
                 raise SandboxError(f"bubblewrap cannot be started: {error}") from error

@@ -4,6 +4,7 @@ Everything is built from nothing: an empty root with the machine's `/usr` read-o
 and the checkout. A Python under another prefix than `/usr` is visible only as a virtual environment that is handed in.
 """
 
+import functools
 import os
 import platform
 from collections.abc import Iterator, Sequence
@@ -108,14 +109,17 @@ def _search_path(environment: Environment | None) -> list[str]:
     return ["--setenv", "PATH", f"{environment.bin}:{SEARCH_PATH}", "--setenv", "VIRTUAL_ENV", root]
 
 
-def _system_directories() -> Iterator[str]:
+@functools.cache
+def _system_directories() -> tuple[str, ...]:
     """`/bin`, `/lib` and the like as this machine has them: links into `/usr`, or directories of their own."""
+    found: list[str] = []
     for name in _LINKED_DIRECTORIES:
         path = Path("/", name)
         if path.is_symlink():
-            yield from ("--symlink", str(path.readlink()), str(path))
+            found += ["--symlink", str(path.readlink()), str(path)]
         elif path.is_dir():
-            yield from ("--ro-bind", str(path), str(path))
+            found += ["--ro-bind", str(path), str(path)]
+    return tuple(found)
 
 
 def _etc_arguments(files: HandedIn) -> Iterator[str]:
@@ -128,6 +132,10 @@ def _etc_arguments(files: HandedIn) -> Iterator[str]:
     }
     for path, content in own.items():
         yield from ("--ro-bind-data", str(files.add(content.encode())), path)
-    pythons = (str(path) for path in Path("/etc").glob("python3.*"))
-    for path in (*_ETC, *pythons):
+    for path in (*_ETC, *_python_settings()):
         yield from ("--ro-bind-try", path, path)
+
+
+@functools.cache
+def _python_settings() -> tuple[str, ...]:
+    return tuple(str(path) for path in Path("/etc").glob("python3.*"))

@@ -5,6 +5,7 @@ group is made for each command and removed behind it. Both versions of control g
 directory in each controller's hierarchy, version 2 beside our own group, whose parent has to hand memory down.
 """
 
+import asyncio
 import contextlib
 import json
 import os
@@ -52,8 +53,13 @@ class ControlGroup:
                 return int(words[words.index("oom_kill") + 1]) > 0 if "oom_kill" in words else False
         return False
 
+    def is_removed(self) -> bool:
+        """Try to remove the group; whether it is gone, which it is not while its last processes are still ending."""
+        gone = [_remove(directory) for directory in self._all()]
+        return all(gone)
+
     def remove(self) -> None:
-        """Remove the group; its last processes may still be ending."""
+        """Remove the group, as soon as its last processes have ended. Blocking, for threads."""
         deadline = time.monotonic() + _REMOVAL_SECONDS
         for directory in self._all():
             while not _remove(directory) and time.monotonic() < deadline:
@@ -85,8 +91,8 @@ class Gate:
         os.close(self._tell)
         os.close(self._wait)
 
-    def admit(self, group: ControlGroup) -> None:
-        """Wait for the sandbox's first process, put it into the group and let it go on. Blocking, for threads.
+    async def admit(self, group: ControlGroup) -> None:
+        """Wait for the sandbox's first process, put it into the group and let it go on.
 
         A sandbox that ends before is let be: it has said why.
 
@@ -94,7 +100,10 @@ class Gate:
             OSError: the kernel refuses.
         """
         answer = b""
-        while b"}" not in answer and (chunk := os.read(self._told, 4096)):
+        while b"}" not in answer:
+            await _readable(self._told)
+            if not (chunk := os.read(self._told, 4096)):
+                break
             answer += chunk
         if b"}" in answer:
             # Gone already where it was ended from outside.
@@ -181,6 +190,22 @@ def reap_groups(proc: Path = Path("/proc/self")) -> list[str]:
     return [str(one) for one in found if is_orphaned_name(one.name) and _remove(one)]
 
 
+async def _readable(file: int) -> None:
+    """Wait until something can be read, or the other end is closed."""
+    loop = asyncio.get_running_loop()
+    is_ready: asyncio.Future[None] = loop.create_future()
+
+    def tell() -> None:
+        if not is_ready.done():
+            is_ready.set_result(None)
+
+    loop.add_reader(file, tell)
+    try:
+        await is_ready
+    finally:
+        loop.remove_reader(file)
+
+
 def _candidates(proc: Path) -> Iterator[tuple[int, dict[str, Path]]]:
     """Directories in which a group could be made, by version and controller."""
     try:
@@ -207,7 +232,8 @@ def _candidates(proc: Path) -> Iterator[tuple[int, dict[str, Path]]]:
 
 def _works(version: int, controller: str, parent: Path) -> bool:
     try:
-        GroupMaker(version, {controller: parent}).make(SandboxLimits()).remove()
+        # Nothing has been in it, so that there is nothing to wait for.
+        GroupMaker(version, {controller: parent}).make(SandboxLimits()).is_removed()
     except (OSError, KeyError):
         return False
     return True

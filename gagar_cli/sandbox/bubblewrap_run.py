@@ -1,10 +1,13 @@
-"""One bubblewrap command while it runs."""
+"""One bubblewrap command while it runs: its outermost process and what it writes, seen by the event loop alone.
+
+No threads and no streams between: a command may last a few milliseconds, and every handing over costs a part of one.
+"""
 
 import asyncio
 import contextlib
 import os
 import signal
-from asyncio.subprocess import Process
+from subprocess import Popen
 
 from gagar_cli.sandbox.output import MAX_READ_BYTES, CappedOutput
 
@@ -14,17 +17,27 @@ _CHUNK_BYTES = 1 << 16
 
 
 class CommandRun:
-    """A command's outermost process, and its pipes: fed, read under a cap, emptied after its end."""
+    """A command's outermost process, and its pipes: read under a cap, emptied after its end.
 
-    def __init__(self, process: Process, max_bytes: int) -> None:
+    Made in a running event loop, for a process whose output is in pipes. Wants `finish` in any case.
+    """
+
+    def __init__(self, process: Popen[bytes], max_bytes: int) -> None:
         self.process = process
         self.stdout = CappedOutput(max_bytes)
         self.stderr = CappedOutput(max_bytes)
-        self._tasks: list[asyncio.Task[None]] = []
-        # asyncio's own `kill` may reap the process behind the back of the watcher that waits for it.
-        self._handle: int | None = None
-        with contextlib.suppress(ProcessLookupError):
-            self._handle = os.pidfd_open(process.pid)
+        self._loop = asyncio.get_running_loop()
+        self._ended: asyncio.Future[None] = self._loop.create_future()
+        self._drained: asyncio.Future[None] = self._loop.create_future()
+        # Nobody else reaps the process, so that its number is its own until then.
+        self._handle: int | None = os.pidfd_open(process.pid)
+        self._loop.add_reader(self._handle, self._reap, self._handle)
+        assert process.stdout is not None  # noqa: S101 - both are pipes
+        assert process.stderr is not None  # noqa: S101
+        self._pipes = {process.stdout.fileno(): self.stdout, process.stderr.fileno(): self.stderr}
+        for pipe in self._pipes:
+            os.set_blocking(pipe, False)
+            self._loop.add_reader(pipe, self._read, pipe)
 
     def kill(self) -> None:
         """End the outermost process; the whole PID namespace goes with it. From any thread."""
@@ -32,44 +45,49 @@ class CommandRun:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._handle, signal.SIGKILL)
 
-    async def pump(self, patch: bytes, timeout_seconds: float) -> bool:
-        """Feed and read until the command has ended; whether that was within the time."""
-        self._tasks = [
-            asyncio.create_task(self._read(self.process.stdout, self.stdout)),
-            asyncio.create_task(self._read(self.process.stderr, self.stderr)),
-            asyncio.create_task(self._feed(patch)),
-        ]
-        try:
-            async with asyncio.timeout(timeout_seconds):
-                # Its end, not that of its output, which children of its own may hold open.
-                await self.process.wait()
-        except TimeoutError:
-            return False
-        return True
+    async def wait(self, timeout_seconds: float) -> bool:
+        """Wait until the command has ended; whether that was within the time.
+
+        Its end, not that of its output, which children of its own may hold open.
+        """
+        await asyncio.wait([self._ended], timeout=timeout_seconds)
+        return self._ended.done()
 
     async def finish(self) -> None:
-        """Wait for the end of the namespace, which closes the pipes."""
-        await asyncio.wait(self._tasks, timeout=_END_SECONDS)
-        for task in self._tasks:
-            task.cancel()
-        await self.process.wait()
-        handle, self._handle = self._handle, None
-        if handle is not None:
-            os.close(handle)
-
-    async def _read(self, stream: asyncio.StreamReader | None, output: CappedOutput) -> None:
-        assert stream is not None  # noqa: S101 - both are pipes
-        while chunk := await stream.read(_CHUNK_BYTES):
-            output.add(chunk)
-            if self.stdout.n_bytes + self.stderr.n_bytes > MAX_READ_BYTES:
-                self.kill()
-
-    async def _feed(self, patch: bytes) -> None:
-        if self.process.stdin is None:
-            return
+        """Wait for the end of the namespace, which closes the pipes. The command has ended, or was killed."""
         try:
-            self.process.stdin.write(patch)
-            await self.process.stdin.drain()
-            self.process.stdin.close()
-        except (BrokenPipeError, ConnectionResetError):
-            pass
+            await asyncio.wait([self._drained], timeout=_END_SECONDS)
+            await self._ended
+        finally:
+            for pipe in list(self._pipes):
+                self._close(pipe)
+            for file in (self.process.stdout, self.process.stderr):
+                assert file is not None  # noqa: S101 - both are pipes
+                file.close()
+            handle, self._handle = self._handle, None
+            if handle is not None:
+                self._loop.remove_reader(handle)
+                os.close(handle)
+
+    def _reap(self, handle: int) -> None:
+        if self.process.poll() is not None:
+            self._loop.remove_reader(handle)
+            self._ended.set_result(None)
+
+    def _read(self, pipe: int) -> None:
+        try:
+            chunk = os.read(pipe, _CHUNK_BYTES)
+        except BlockingIOError:
+            return
+        if not chunk:
+            self._close(pipe)
+            return
+        self._pipes[pipe].add(chunk)
+        if self.stdout.n_bytes + self.stderr.n_bytes > MAX_READ_BYTES:
+            self.kill()
+
+    def _close(self, pipe: int) -> None:
+        self._loop.remove_reader(pipe)
+        del self._pipes[pipe]
+        if not self._pipes and not self._drained.done():
+            self._drained.set_result(None)

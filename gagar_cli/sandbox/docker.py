@@ -12,35 +12,35 @@ of repositories out of images, are removed by `reap_orphans` of a later run.
 
 import asyncio
 import contextlib
-import socket
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from gagar_cli.errors import SandboxError
-from gagar_cli.sandbox.base import Checkout, ExecResult, SandboxLimits
+from gagar_cli.errors import CheckoutError, SandboxError
+from gagar_cli.sandbox.base import Checkout, Command, ExecResult, SandboxLimits
 from gagar_cli.sandbox.docker_engine import (
     MAX_COMMANDS,
     Image,
     check_directory,
     connect,
     find_image,
-    held_connection,
+    held_container,
     is_running,
     mapped_errors,
     pull_image,
     read_exit_code,
     reap_orphans,
-    remove_container,
+    started_exec,
     was_out_of_memory,
 )
 from gagar_cli.sandbox.docker_features import EngineFeatures
 from gagar_cli.sandbox.docker_images import ImageTree, ImageTrees
-from gagar_cli.sandbox.docker_options import container_config, launch_with_patch, place_checkout
+from gagar_cli.sandbox.docker_options import container_config, place_checkout
+from gagar_cli.sandbox.docker_patch import PatchDelivery
 from gagar_cli.sandbox.docker_stream import End, ExecStream
-from gagar_cli.sandbox.launcher import BASE, describe_failure, encode_patch, read_launch
+from gagar_cli.sandbox.launcher import BASE, describe_failure, read_launch
 from gagar_cli.sandbox.owner import current_owner
 from gagar_cli.sandbox.versions import EngineFacts, check_runtime, needs_own_filter
 
@@ -76,6 +76,8 @@ class DockerBackend:
         self.warnings: list[str] = []
         """What this engine cannot do, as it was found out."""
         self.trees = ImageTrees(client)
+        self.without_git: set[str] = set()
+        """Images that were found to have none."""
         # Threads of our own: those that wait for output would use up the few that all of asyncio shares.
         self.threads = ThreadPoolExecutor(MAX_COMMANDS, thread_name_prefix="gagar-docker")
         self._image = image
@@ -126,7 +128,7 @@ class DockerBackend:
         image = await asyncio.to_thread(self.find_image, name)
         if checkout.tree is None:
             await asyncio.to_thread(check_directory, self.client, image, str(checkout.workdir))
-        return DockerSandbox(self, image, checkout, encode_patch(patch), limits)
+        return DockerSandbox(self, image, checkout, patch, limits)
 
     def close(self) -> None:
         """Hang up on the engine, once every sandbox is closed."""
@@ -138,22 +140,24 @@ class DockerSandbox:
     """One candidate's checkout."""
 
     def __init__(
-        self, backend: DockerBackend, image: Image, checkout: Checkout, patch: bytes, limits: SandboxLimits
+        self, backend: DockerBackend, image: Image, checkout: Checkout, patch: str, limits: SandboxLimits
     ) -> None:
         self._backend = backend
         self._client = backend.client
         self._image = image
         self._checkout = checkout
-        self._patch = patch
         self._limits = limits
         self._place = place_checkout(checkout.workdir)
+        self._delivery = PatchDelivery(
+            backend.client, image, checkout, patch, place=self._place, without_git=backend.without_git
+        )
         self._volume: str | None = None
         self._lock = threading.Lock()
         self._is_closed = threading.Event()
         self._jobs: set[asyncio.Future[ExecResult]] = set()
 
-    async def run(self, command: Sequence[str], *, timeout_seconds: float) -> ExecResult:
-        """Run an argument list in a new container, in a fresh copy of the patched checkout.
+    async def run(self, command: Command, *, timeout_seconds: float, cwd: str = ".") -> ExecResult:
+        """Run a command in a new container, in a fresh copy of the patched checkout.
 
         Raises:
             SandboxError: the engine failed, the checkout cannot be made, the patch does not apply.
@@ -162,7 +166,7 @@ class DockerSandbox:
             raise SandboxError("the sandbox is closed")
         cancelled = threading.Event()
         job = asyncio.get_running_loop().run_in_executor(
-            self._backend.threads, self._run, command, timeout_seconds, cancelled
+            self._backend.threads, self._run, command, cwd, timeout_seconds, cancelled
         )
         self._jobs.add(job)
         try:
@@ -182,21 +186,28 @@ class DockerSandbox:
         with contextlib.suppress(SandboxError):
             await asyncio.to_thread(self._release)
 
-    def _run(self, command: Sequence[str], timeout_seconds: float, cancelled: threading.Event) -> ExecResult:
+    def _run(
+        self, command: Command, cwd: str, timeout_seconds: float, cancelled: threading.Event
+    ) -> ExecResult:
         for _ in range(_MAX_STARTS):
-            result = self._run_once(command, timeout_seconds, cancelled)
-            if result is not None:
-                return result
+            arguments, stdin = self._delivery.prepare(command, cwd)
+            try:
+                result = self._run_once(arguments, stdin, timeout_seconds, cancelled)
+            except CheckoutError as error:
+                self._delivery.learn(error)
+            else:
+                if result is not None:
+                    return result
         raise SandboxError(f"the engine has not started a command in {_MAX_STARTS} containers")
 
     def _run_once(
-        self, command: Sequence[str], timeout_seconds: float, cancelled: threading.Event
+        self, arguments: list[str], stdin: bytes, timeout_seconds: float, cancelled: threading.Event
     ) -> ExecResult | None:
         """The result; None where not even the launcher has spoken: a busy engine fails to start some commands."""
         stream = ExecStream(self._limits.output_bytes)
         with mapped_errors("the docker engine failed"), self._container() as container:
             started = time.monotonic()
-            with self._start(container, command) as (execution, connection):
+            with started_exec(self._client, container, arguments, stdin) as (execution, connection):
                 end = stream.pump(
                     connection,
                     deadline=started + timeout_seconds,
@@ -248,14 +259,7 @@ class DockerSandbox:
             features=features,
             has_search_path=self._image.has_search_path,
         )
-        with contextlib.ExitStack() as attempt:
-            container: str = self._client.create_container_from_config(config)["Id"]
-            attempt.callback(remove_container, self._client, container)
-            stdin = self._client.attach_socket(container, params={"stdin": 1, "stream": 1})
-            attempt.enter_context(held_connection(stdin))
-            self._client.start(container)
-            stack.push(attempt.pop_all())
-        return container
+        return stack.enter_context(held_container(self._client, config))
 
     def _base(self) -> dict[str, Any]:
         """The mount of the base tree."""
@@ -272,17 +276,6 @@ class DockerSandbox:
             if self._volume is not None:
                 self._volume = None
                 self._backend.trees.release(ImageTree(self._image.id, self._place))
-
-    @contextlib.contextmanager
-    def _start(self, container: str, command: Sequence[str]) -> Iterator[tuple[str, socket.socket]]:
-        """Start the preparation and hand it the patch; its exec and the connection to it."""
-        launch = launch_with_patch(command, self._patch, self._place)
-        execution: str = self._client.exec_create(container, launch, stdin=True)["Id"]
-        with held_connection(self._client.exec_start(execution, socket=True)) as connection:
-            # What does not want its input has said why, or says it yet.
-            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-                connection.sendall(self._patch)
-            yield execution, connection
 
 
 def _open_backend(image: str | None, runtime: str | None, pull: bool) -> DockerBackend:

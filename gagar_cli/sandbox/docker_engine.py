@@ -94,7 +94,7 @@ def find_image(client: Any, name: str) -> Image:
         try:
             found = client.inspect_image(name)
         except OSError as error:
-            if not _is_gone(error):
+            if not is_gone(error):
                 raise
             message = f"image {shown} is not on this machine"
             hint = f"fetch it first: `docker pull {shlex.quote(shown)}`, or let `--pull` do it"
@@ -135,7 +135,7 @@ def check_directory(client: Any, image: Image, path: str) -> None:
             content, status = client.get_archive(container, path)
             content.close()
         except OSError as error:
-            if not _is_gone(error):
+            if not is_gone(error):
                 raise
             status = {"mode": 0}
         finally:
@@ -151,7 +151,7 @@ def is_running(client: Any, execution: str) -> bool:
         # A busy engine answers to the start of one that does not run yet: no exit code tells the two apart.
         return bool(found["Running"]) or found["ExitCode"] is None
     except OSError as error:
-        if _is_gone(error):
+        if is_gone(error):
             return False
         raise
 
@@ -164,7 +164,7 @@ def read_exit_code(client: Any, execution: str) -> int | None:
     try:
         code = client.exec_inspect(execution)["ExitCode"]
     except OSError as error:
-        if _is_gone(error):
+        if is_gone(error):
             return None
         raise
     return None if code is None else int(code)
@@ -186,11 +186,37 @@ def remove_container(client: Any, container: str) -> None:
     try:
         client.remove_container(container, force=True, v=True)
     except OSError as error:
-        if not _is_gone(error):
+        if not is_gone(error):
             raise
         # Its death sets off the engine's own removal, which until its end keeps what the container uses.
         with contextlib.suppress(OSError):
             client.wait(container, timeout=_REMOVAL_SECONDS, condition="removed")
+
+
+@contextlib.contextmanager
+def held_container(client: Any, config: dict[str, Any]) -> Iterator[str]:
+    """A container whose first process waits on a stdin that we hold; it is removed behind, whatever happens."""
+    container: str = client.create_container_from_config(config)["Id"]
+    try:
+        stdin = client.attach_socket(container, params={"stdin": 1, "stream": 1})
+        with held_connection(stdin):
+            client.start(container)
+            yield container
+    finally:
+        remove_container(client, container)
+
+
+@contextlib.contextmanager
+def started_exec(
+    client: Any, container: str, arguments: list[str], stdin: bytes
+) -> Iterator[tuple[str, socket.socket]]:
+    """A command in a container, with what it reads handed in: its exec, and the connection to it."""
+    execution: str = client.exec_create(container, arguments, stdin=True)["Id"]
+    with held_connection(client.exec_start(execution, socket=True)) as connection:
+        # What does not want its input has said why, or says it yet.
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            connection.sendall(stdin)
+        yield execution, connection
 
 
 def reap_orphans(client: Any) -> list[str]:
@@ -213,7 +239,8 @@ def reap_orphans(client: Any) -> list[str]:
     return removed
 
 
-def _is_gone(error: OSError) -> bool:
+def is_gone(error: OSError) -> bool:
+    """Whether the engine has not what it was asked for, or no longer."""
     return getattr(error, "status_code", None) in (_NOT_FOUND, _CONFLICT)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from gagar_cli.core.text import escape_untrusted, shorten
 from gagar_cli.errors import SandboxError
-from gagar_cli.sandbox.base import NOBODY, SandboxLimits
+from gagar_cli.sandbox.base import NOBODY, Command, SandboxLimits
 from gagar_cli.sandbox.docker_features import EngineFeatures
 from gagar_cli.sandbox.launcher import (
     BASE,
@@ -55,9 +55,17 @@ def place_checkout(workdir: str | None) -> str:
     return str(path)
 
 
-def launch_with_patch(command: Sequence[str], patch: bytes, checkout: str) -> list[str]:
-    """The argument list that takes the patch from stdin, makes the checkout and becomes the command."""
-    launch = launch_arguments(command, source=BASE, has_patch=bool(patch), checkout=checkout)
+def launch_from_stdin(command: Command, patch: bytes, checkout: str, cwd: str, words: str = "") -> list[str]:
+    """The argument list that takes the patch from stdin, makes the checkout and becomes the command.
+
+    With `words` for the shell, the patch is what they want.
+
+    Raises:
+        CheckoutError: `cwd` leaves the checkout.
+    """
+    launch = launch_arguments(
+        command, source=BASE, has_patch=bool(patch), checkout=checkout, cwd=cwd, words=words
+    )
     return ["/bin/sh", "-c", _TAKE_PATCH, "sh", str(len(patch)), *launch]
 
 

@@ -8,11 +8,12 @@ It speaks first on stderr: `ready` once the patch is applied, or `refused` and t
 has run by then, so neither can be forged. A stream that starts otherwise means that the sandbox was not set up.
 """
 
-from collections.abc import Sequence
+from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from gagar_cli.core.text import escape_untrusted, shorten
 from gagar_cli.errors import CheckoutError
+from gagar_cli.sandbox.base import Command
 
 CHECKOUT = "/checkout"
 """Where a candidate's tree is, in every sandbox."""
@@ -25,45 +26,62 @@ HOME = "/tmp"  # noqa: S108 - inside the sandbox, where it is a private tmpfs
 
 _READY = b"ready\n"
 _REFUSED = b"refused\n"
+_NO_GIT = "the sandbox has no git to apply the patch with"
 _SCRIPT = r"""
-source=$1 has_patch=$2 limits=$3 checkout=$4
-shift 4
+source=$1 has_patch=$2 limits=$3 checkout=$4 cwd=$5 words=$6
+shift 6
 refuse() { printf 'refused\n%s\n' "$1" >&2; exit 1; }
 umask 022
 cd "$checkout" || exit 1
 if [ -n "$source" ]; then
     [ -d "$source" ] || refuse "there is no directory $source in the image"
-    tar -C "$source" --exclude=./.git -cf - . 2>/tmp/.copy | tar -xf - 2>>/tmp/.copy
+    if command -v tar >/dev/null; then
+        tar -C "$source" --exclude=./.git -cf - . 2>/tmp/.copy | tar -xf - 2>>/tmp/.copy
+    else
+        { cp -R -P "$source/." . && rm -rf ./.git; } 2>/tmp/.copy
+    fi
     [ -s /tmp/.copy ] && refuse "the repository cannot be copied: $(head -c 400 /tmp/.copy)"
     rm -f /tmp/.copy
 fi
-if [ "$has_patch" = yes ]; then
-    command -v git >/dev/null || refuse "the sandbox has no git to apply the patch with"
+if [ -n "$words" ]; then
+    eval "$words"
+elif [ "$has_patch" = yes ]; then
+    command -v git >/dev/null || refuse "NO_GIT"
     message=$(GIT_DIR=/nonexistent GIT_CONFIG_NOSYSTEM=1 GIT_CONFIG_GLOBAL=/dev/null HOME=/nonexistent \
         git apply --whitespace=nowarn - 2>&1) || refuse "$message"
 fi
+while [ -n "$cwd" ]; do
+    part=${cwd%%/*} cwd=${cwd#"${cwd%%/*}"} cwd=${cwd#/}
+    { [ -d "./$part" ] && [ ! -h "./$part" ] && cd "./$part"; } || refuse "$part is not a plain directory to start in"
+done
 for limit in $limits; do
     option=${limit%%=*} value=${limit#*=}
     # Shells disagree on the letter for the number of processes.
-    if [ "$option" = u ] && ! (ulimit -u "$value") 2>/dev/null; then option=p; fi
+    if [ "$option" = u ]; then ulimit -u "$value" 2>/dev/null && continue; option=p; fi
     ulimit "-$option" "$value" || exit 1
 done
 printf 'ready\n' >&2
 exec "$@" </dev/null
-"""
+""".replace("NO_GIT", _NO_GIT)
 
 
 def launch_arguments(
-    command: Sequence[str],
+    command: Command,
     *,
     source: str = "",
     has_patch: bool,
     limits: str = "",
     checkout: str = CHECKOUT,
+    cwd: str = ".",
+    words: str = "",
 ) -> list[str]:
     """The argument list that runs a command in a fresh, patched checkout.
 
     `source` is copied into `checkout` (empty: it is there already), `limits` are words like `n=256` for `ulimit`.
+    With `words` the shell runs these instead of `git apply`; what they want comes in the patch's place, on stdin.
+
+    Raises:
+        CheckoutError: `cwd` is not a relative path that stays in the checkout.
     """
     prefix = [
         "/bin/sh",
@@ -74,8 +92,10 @@ def launch_arguments(
         "yes" if has_patch else "no",
         limits,
         checkout,
+        _plain_path(cwd),
+        words,
     ]
-    return [*prefix, *command]
+    return [*prefix, *(["sh", "-c", command] if isinstance(command, str) else command)]
 
 
 def encode_patch(patch: str) -> bytes:
@@ -103,13 +123,23 @@ def read_launch(stderr: bytes) -> LaunchReport:
     if stderr.startswith(_READY):
         return LaunchReport(True, stderr[len(_READY) :])
     if stderr.startswith(_REFUSED):
-        raise CheckoutError(f"the checkout cannot be made: {_one_line(stderr[len(_REFUSED) :])}")
+        reason = _one_line(stderr[len(_REFUSED) :])
+        raise CheckoutError(f"the checkout cannot be made: {reason}", is_for_git=reason == _NO_GIT)
     return LaunchReport(False, stderr)
 
 
 def describe_failure(stderr: bytes) -> str:
     """Why a sandbox was not set up, as one printable line."""
     return _one_line(stderr) or "it ended without a word"
+
+
+def _plain_path(cwd: str) -> str:
+    """A directory below the checkout without dots; empty for the checkout itself."""
+    path = PurePosixPath(cwd)
+    if not cwd or path.is_absolute() or ".." in path.parts or "\0" in cwd:
+        shown = shorten(escape_untrusted(cwd, keep_newlines=False), 80)
+        raise CheckoutError(f"cwd is {shown!r}, expected a relative path that stays in the checkout")
+    return "/".join(path.parts)
 
 
 def _one_line(message: bytes) -> str:

@@ -2,10 +2,9 @@
 
 import asyncio
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gagar_cli.sandbox.base import ExecResult, Sandbox
+from gagar_cli.sandbox.base import Command, ExecResult, Sandbox
 
 
 def default_n_commands() -> int:
@@ -20,14 +19,14 @@ class LimitedSandbox:
     sandbox: Sandbox
     turns: asyncio.Semaphore
 
-    async def run(self, command: Sequence[str], *, timeout_seconds: float) -> ExecResult:
+    async def run(self, command: Command, *, timeout_seconds: float, cwd: str = ".") -> ExecResult:
         """Wait for a turn, then run; the wait does not count as the command's time.
 
         Raises:
             SandboxError: as the sandbox's own.
         """
         async with self.turns:
-            return await self.sandbox.run(command, timeout_seconds=timeout_seconds)
+            return await self.sandbox.run(command, timeout_seconds=timeout_seconds, cwd=cwd)
 
     async def close(self) -> None:
         """Close the sandbox."""

@@ -1,8 +1,9 @@
 """Memory and files of a sandbox without a control group, watched from the host.
 
-A thread looks 20 times a second at the processes of one command. It ends the command when they hold more memory than
+A thread looks 20 times a second at the processes of every command. It ends a command when they hold more memory than
 allowed, when a scratch file system holds too much or too many files, or when the machine itself runs short: socket
-buffers and the like belong to no process. It is a thread of its own because the event loop may be busy just then.
+buffers and the like belong to no process. It is a thread of its own because the event loop may be busy just then, and
+one for all commands, since starting one takes longer than some commands do.
 
 Does not bound the rate of CPU use, nor what is taken and given back between two looks.
 """
@@ -10,6 +11,7 @@ Does not bound the rate of CPU use, nor what is taken and given back between two
 import contextlib
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -24,39 +26,42 @@ _WATCHED_PLACES = (CHECKOUT, HOME, "/dev/shm")  # noqa: S108 - inside the sandbo
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
-class Watchdog(threading.Thread):
+class Watchdog:
     """Watches the descendants of one process until stopped; calls `end` once when they take too much."""
 
-    _running: set["Watchdog"] = set()  # noqa: RUF012 - shared on purpose: all commands draw on one machine
-
     def __init__(self, pid: int, limits: SandboxLimits, end: Callable[[], None]) -> None:
-        super().__init__(name=f"gagar-watchdog-{pid}", daemon=True)
+        self.limits = limits
         self.has_ended = False
         """The command was ended for the memory or the files it took."""
         self._pid = pid
-        self._limits = limits
         self._end = end
-        self._stopped = threading.Event()
+        self._is_stopped = False
+        self._looking = threading.Lock()
         self._available_at_start = _available_bytes()
 
-    def run(self) -> None:
-        """Watch; what `start` begins."""
-        self._running.add(self)
-        try:
-            while not self._stopped.wait(POLL_SECONDS):
-                if self._is_over():
-                    self.has_ended = True
-                    break
-        finally:
-            self._running.discard(self)
-            # Also after an accident of ours: nothing runs unwatched.
-            if not self._stopped.is_set():
-                self._end()
+    def start(self) -> None:
+        """Begin to watch."""
+        _LOOKOUT.add(self)
 
     def stop(self) -> None:
-        """End the watch and wait until it has ended, after which the process number may be reused."""
-        self._stopped.set()
-        self.join()
+        """End the watch, and a look that is just going on: after it the process number may be reused."""
+        _LOOKOUT.discard(self)
+        with self._looking:
+            self._is_stopped = True
+
+    def look(self) -> None:
+        """End the command where it takes too much."""
+        with self._looking:
+            if not self._is_stopped and self._is_over():
+                self.has_ended = True
+                self._is_stopped = True
+                self._end()
+
+    def end(self) -> None:
+        """End the command, whatever it takes, since nobody watches it."""
+        with self._looking:
+            if not self._is_stopped:
+                self._end()
 
     def _is_over(self) -> bool:
         processes = list(_descendants(self._pid))
@@ -64,7 +69,7 @@ class Watchdog(threading.Thread):
 
     def _holds_too_much(self, processes: list[int]) -> bool:
         # Resident sizes count shared pages once a process; where they exceed the limit the fair share decides.
-        limit = self._limits.memory_bytes
+        limit = self.limits.memory_bytes
         return sum(map(_resident_bytes, processes)) > limit and sum(map(_fair_bytes, processes)) > limit
 
     def _fills_scratch(self, processes: list[int]) -> bool:
@@ -80,15 +85,60 @@ class Watchdog(threading.Thread):
         except OSError:
             return False
         n_bytes = (status.f_blocks - status.f_bfree) * status.f_frsize
-        return n_bytes > self._limits.scratch_bytes or status.f_files - status.f_ffree > MAX_INODES
+        return n_bytes > self.limits.scratch_bytes or status.f_files - status.f_ffree > MAX_INODES
 
     def _starves_machine(self) -> bool:
         available = _available_bytes()
-        allowed = UNSEEN_BYTES + sum(watchdog._limits.memory_bytes for watchdog in list(self._running))
+        allowed = UNSEEN_BYTES + sum(watchdog.limits.memory_bytes for watchdog in _LOOKOUT.watched())
         return (
             self._available_at_start - available > allowed
             or available < _MIN_AVAILABLE_SHARE * _total_bytes()
         )
+
+
+class _Lookout:
+    """The thread that looks, and what it looks at."""
+
+    def __init__(self) -> None:
+        self._watched: set[Watchdog] = set()
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+
+    def add(self, watchdog: Watchdog) -> None:
+        with self._changed:
+            self._watched.add(watchdog)
+            self._changed.notify()
+            # None yet, none after an accident, and none in a fork of the process that had one.
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._run, name="gagar-watchdog", daemon=True)
+                self._thread.start()
+
+    def discard(self, watchdog: Watchdog) -> None:
+        with self._changed:
+            self._watched.discard(watchdog)
+
+    def watched(self) -> list[Watchdog]:
+        with self._changed:
+            return list(self._watched)
+
+    def _run(self) -> None:
+        try:
+            while True:
+                with self._changed:
+                    self._changed.wait_for(lambda: self._watched)
+                time.sleep(POLL_SECONDS)
+                for watchdog in self.watched():
+                    watchdog.look()
+        finally:
+            # After an accident of ours: nothing runs unwatched.
+            with self._changed:
+                self._thread = None
+                unwatched, self._watched = self._watched, set()
+            for watchdog in unwatched:
+                watchdog.end()
+
+
+_LOOKOUT = _Lookout()
 
 
 def _descendants(pid: int) -> Iterator[int]:

@@ -51,3 +51,21 @@ def test_without_an_image_an_engine_only_answers():
     if docker["state"] == "not available":
         pytest.skip(docker["detail"])
     assert (docker["state"], docker["latency_ms"]) == ("answers", None)
+
+
+def test_an_endpoint_is_asked_where_a_model_is_named():
+    done = doctor("--json", "--model", "offline", DOCKER_HOST="unix:///nonexistent.sock")
+    assert (done.returncode, done.stderr) == (0, "")
+    endpoint = json.loads(done.stdout)["endpoint"]
+    assert (endpoint["model"], endpoint["protocol"]) == ("offline", "tools")
+    assert endpoint["checks"]["native tool calls"]["state"] == "yes"
+
+
+def test_an_endpoint_that_is_not_there_is_an_error_behind_the_table():
+    done = doctor(
+        "--model", "m", "--base-url", "http://127.0.0.1:9/v1", DOCKER_HOST="unix:///nonexistent.sock"
+    )
+    assert done.returncode == 1
+    assert "protocol of grade" in done.stdout
+    assert done.stderr.startswith("error: the endpoint cannot be used: ")
+    assert "Traceback" not in done.stderr

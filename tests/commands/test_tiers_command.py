@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gagar_cli.core.factors import BUILT_IN
+from gagar_cli.core.tier_tables import BUILT_IN
 
 
 def gagar(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -13,14 +13,22 @@ def gagar(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60)
 
 
+def own_table(path: Path) -> None:
+    rules = (
+        "T1 = {rule = 'flat', factor = 1}",
+        "T2 = {rule = 'linear', first = 1, last = 0.9}",
+        "T3 = {rule = 'flat', factor = 0.8}",
+    )
+    path.write_text("\n".join(("ties = 'average'", *rules, "[cap]", "kind = 'waterfill'", "limit = 1.25\n")))
+
+
 def test_built_in_tables_stand_side_by_side(tmp_path: Path) -> None:
     done = gagar(tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
-    header, *_ = [
-        line.split() for line in done.stdout.splitlines() if "flash" in line and "paper" not in line
-    ]
-    assert header == list(BUILT_IN)
-    assert ["t3", "0.2", "0.5", "0.05", "1"] in [line.split() for line in done.stdout.splitlines()]
+    lines = done.stdout.splitlines()
+    shown = [line for line in lines if "top-rest" in line]
+    assert [line.split()[0] for line in shown] == list(BUILT_IN)
+    assert "linear first 0.85, lone 0.85, last 0.4" in shown[0]
 
 
 def test_examples_tell_factors_and_amplification(tmp_path: Path) -> None:
@@ -37,20 +45,29 @@ def test_papers_cap_is_told_to_bind_where_it_does(tmp_path: Path) -> None:
 
 
 def test_own_table_is_shown(tmp_path: Path) -> None:
-    (tmp_path / "mine.toml").write_text(
-        't1_first = 1\nt1_others = 1\nt2_best = 1\nt2_worst = 0.9\nt2_lone = 1\nt3 = 0.8\nties = "average"\n'
-    )
+    own_table(tmp_path / "mine.toml")
     done = gagar(tmp_path, "mine.toml")
     assert done.returncode == 0
-    assert "ties average" in done.stdout
+    assert "ties: average" in done.stdout
+    assert "cap waterfill (amplification at most 1.25; not the paper's cap), from the table" in done.stdout
+
+
+def test_flag_wins_over_the_cap_of_the_table_and_that_is_told(tmp_path: Path) -> None:
+    own_table(tmp_path / "mine.toml")
+    done = gagar(tmp_path, "mine.toml", "--cap", "none")
+    assert (
+        "cap none (the paper's equation 2); the flag wins over the table's waterfill at 1.25" in done.stdout
+    )
+    summary = json.loads(gagar(tmp_path, "mine.toml", "--limit", "2", "--json").stdout)
+    assert (summary["cap"], summary["limit"], summary["cap_from"]) == ("waterfill", 2.0, "flag")
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("t3 = 0\n", "error: bad.toml: t1_first is missing"),
-        ("t1_fist = 1\n", "error: bad.toml:1: unknown key t1_fist, the nearest is t1_first"),
-        ("t3 = \n", "error: bad.toml:1: not TOML"),
+        ("ties = 'dense'\n", "error: bad.toml: [T1] is missing"),
+        ("[T7]\n", "error: bad.toml:1: unknown key T7, the nearest is T3"),
+        ("T3 = \n", "error: bad.toml:1: not TOML"),
     ],
 )
 def test_bad_table_is_a_usage_error_with_its_line(tmp_path: Path, text: str, message: str) -> None:

@@ -104,8 +104,8 @@ def exact_pass_recentre(rows: list[Row], limit: Fraction) -> list[Fraction]:
 
 
 EXACT = {"waterfill": exact_waterfill, "temper": exact_temper, "pass-recentre": exact_pass_recentre}
-MAX_ULPS = {"waterfill": 0.501, "temper": 64.0, "pass-recentre": 0.501}
-"""Powers are plain doubles: what a factor of 0.01 loses in its logarithm shows."""
+MAX_ULPS = 0.501
+"""Rounded once: no double is nearer to the exact number, but for ties."""
 
 
 def ulps(computed: float, exact: Fraction) -> float:
@@ -189,7 +189,7 @@ def test_advantages_are_the_exact_ones(rows: list[Row], cap: Cap, limit: float) 
     assume(paid_passes(rows))
     computed = gagar(one_group(rows), cap, limit).advantage[0].tolist()
     expected = EXACT[cap](rows, Fraction(limit))
-    assert max(ulps(c, e) for c, e in zip(computed, expected, strict=True)) <= MAX_ULPS[cap]
+    assert max(ulps(c, e) for c, e in zip(computed, expected, strict=True)) <= MAX_ULPS
 
 
 @given(groups(), st.sampled_from(CONSERVING), LIMITS)
@@ -226,9 +226,7 @@ def test_shuffling_a_group_shuffles_its_result(rows: list[Row], cap: Cap, random
     random.shuffle(order)
     straight = gagar(one_group(rows), cap).advantage[0]
     shuffled = gagar(one_group([rows[i] for i in order]), cap).advantage[0]
-    # Powers and their sums are plain doubles under `temper`: their order shows in the last bits.
-    tolerance = 1e-14 if cap == "temper" else 0.0
-    assert shuffled.tolist() == pytest.approx(straight[order].tolist(), rel=tolerance, abs=tolerance)
+    assert shuffled.tolist() == straight[order].tolist()
 
 
 @given(groups(), st.sampled_from([*CONSERVING, "paper"]))

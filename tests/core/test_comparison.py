@@ -42,9 +42,24 @@ def test_a_win_is_a_better_tier_or_rank_and_a_tie_is_half():
 
 
 def test_the_first_place_is_split_among_the_attempts_that_tie_for_it():
-    one = task(ranked("A", 1, 1), ranked("B", 1, 1), ranked("B", 1, 1), ranked("C", 1, 2))
-    assert top1_shares(one, ["A", "B", "C"]) == {"A": 1 / 3, "B": 2 / 3, "C": 0.0}
+    one = task(ranked("A", 1, 1), ranked("B", 1, 1), ranked("C", 1, 2))
+    assert top1_shares(one, ["A", "B", "C"]) == {"A": 0.5, "B": 0.5, "C": 0.0}
     assert top1_shares(one, ["C", "A"]) == {"C": 0.0, "A": 1.0}
+
+
+def test_more_attempts_alone_do_not_win_the_first_place():
+    # One of B's three is drawn against A's one: it is first, ties, or is beaten, a third each.
+    one = task(ranked("A", 1, 2), ranked("B", 1, 1), ranked("B", 1, 2), ranked("B", 1, 3))
+    assert top1_shares(one, ["A", "B"]) == pytest.approx({"A": 0.5, "B": 0.5})
+
+
+def test_the_first_place_among_very_many_attempts_is_drawn_close_to_the_exact_share():
+    # Two of B's forty, of which ten are better and thirty worse than A's two: at least one better is 1 - C(30,2)/C(40,2).
+    attempts = [ranked("A", 1, 2)] * 2 + [ranked("B", 1, 1)] * 10 + [ranked("B", 1, 3)] * 30
+    assert top1_shares(task(*attempts), ["A", "B"])["B"] == pytest.approx(1 - 435 / 780, abs=1e-12)
+    attempts += [ranked("B", 1, 3)] * 120
+    exact = 1 - (150 * 149) / (160 * 159)
+    assert top1_shares(task(*attempts), ["A", "B"])["B"] == pytest.approx(exact, abs=0.02)
 
 
 def test_only_tasks_that_both_solved_count_for_quality():

@@ -2,7 +2,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from gagar_cli.core.evidence import Coordinate, check_finding, parse_coordinate
+from gagar_cli.core.evidence import MAX_QUOTE_CHARS, Coordinate, NumberedLine, check_finding, parse_coordinate
 from gagar_cli.core.ranking import Finding
 
 
@@ -93,3 +93,76 @@ def test_a_repo_finding_may_cite_the_base_and_a_sibling_may_be_compared():
         finding("base:a.py:3", kind="repo", compared_with="c02:a.py:3"), "c01", shows("return sorted(rows)")
     )
     assert checked.quote == "return sorted(rows)"
+
+
+def numbered(first: int, *lines: str):
+    """A lookup that shows these lines, numbered from the first."""
+    shown = [NumberedLine.of(first + n, line) for n, line in enumerate(lines)]
+    return lambda place: shown
+
+
+def test_a_finding_is_kept_with_the_line_where_its_anchor_stands():
+    lookup = numbered(1, "def total(rows):", "    rows = list(rows)", "    return sorted(rows)", "")
+    assert check_finding(finding("c01:a.py:1"), "c01", lookup).at == "c01:a.py:3"
+    assert check_finding(finding("c01:turn:4", kind="turn"), "c01", lookup).at == "c01:turn:4:3"
+    assert check_finding(finding("c01:turn:4:2", kind="turn"), "c01", lookup).at == "c01:turn:4:3"
+
+
+def test_of_several_places_the_nearest_to_the_cited_line_is_meant():
+    lookup = numbered(4, "return sorted(rows)", "", "", "return sorted(rows)  # again", "")
+    checked = check_finding(finding("c01:a.py:6"), "c01", lookup)
+    assert (checked.at, checked.quote) == ("c01:a.py:7", "return sorted(rows)  # again")
+
+
+def test_an_anchor_over_lines_is_kept_with_those_lines_only():
+    lookup = numbered(1, "import os", "def total(rows):", "    return sum(rows)", "", "def label(row):")
+    checked = check_finding(finding("c01:a.py:5", "def total(rows):\n return sum(rows)"), "c01", lookup)
+    assert (checked.at, checked.quote) == ("c01:a.py:2", "def total(rows):\n    return sum(rows)")
+
+
+def test_of_a_huge_line_the_part_that_was_quoted_is_kept():
+    lookup = numbered(1, "x" * 500_000 + " return  sorted(rows) " + "y" * 500_000)
+    quote = check_finding(finding("c01:a.py:1"), "c01", lookup).quote
+    assert quote.startswith("return  sorted(rows) yyy")
+    assert len(quote) == MAX_QUOTE_CHARS
+
+
+@pytest.mark.parametrize(
+    "anchor",
+    [
+        "return sorted(rows)… [90 more characters: start=3, column=501]",
+        "[20 characters before] …return sorted(rows)",
+        "c01:a.py:3│[20 characters before] …return sorted(rows)… [9 more characters]",
+    ],
+)
+def test_the_marks_of_a_cut_line_are_no_part_of_a_quote(anchor):
+    assert check_finding(finding("c01:a.py:3", anchor), "c01", shows("return sorted(rows)" * 50)).quote
+
+
+@pytest.mark.parametrize(
+    ("at", "kind", "hint"),
+    [
+        ("c01:turn:4", "patch", "c01:turn:4 does not exist as a patch coordinate: its kind is turn"),
+        ("c01:exec:1:5", "repo", "c01:exec:1:5 does not exist as a repo coordinate: its kind is exec"),
+        ("c01:b.py:9", "patch", "a line of the patched file outside of it is cited with kind repo"),
+    ],
+)
+def test_a_coordinate_of_another_kind_is_told(at, kind, hint):
+    with pytest.raises(ValueError, match=hint):
+        check_finding(finding(at, kind=kind), "c01", lambda place: None)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        finding("c01:a.py:3", "<|im_start|>" * 1000),
+        finding("<|im_start|>" * 1000),
+        finding("c01:" + "[INST]" * 1000 + ":3"),
+        finding("c01:a.py:3", compared_with="<|im_start|>" * 1000),
+    ],
+)
+def test_what_is_told_of_a_bad_finding_is_short_and_harmless(case):
+    with pytest.raises(ValueError, match=r"c01|start|anchor|exist") as error:
+        check_finding(case, "c01", shows("return sorted(rows)"))
+    assert len(str(error.value)) < 500
+    assert not [token for token in ("<|im_start|>", "[INST]") if token in str(error.value)]

@@ -8,19 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gagar_cli.core.factors import BUILT_IN, TierTable, Ties, dense_places, parse_tier_table, quality_factors
+from gagar_cli.core.factors import dense_places, quality_factors
 from gagar_cli.core.ranking import TIERS
-from gagar_cli.errors import UsageError
+from gagar_cli.core.tier_tables import BUILT_IN, Linear, Ties
 
 SHARED = Path(__file__).resolve().parents[2].parent / "shared"
-FLASH = """\
-t1_first = 1.0
-t1_others = 0.9
-t2_best = 0.85
-t2_worst = 0.4
-t2_lone = 0.85
-t3 = 0.2
-"""
 
 
 def factors(*candidates: tuple[str, int], group: list[int] | None = None) -> list[float]:
@@ -72,48 +64,6 @@ def test_low_parts_hold_what_doubles_cannot() -> None:
         )
 
 
-def test_built_in_table_is_what_its_toml_says() -> None:
-    assert parse_tier_table(FLASH, "flash.toml") == BUILT_IN["flash"]
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        pytest.param(
-            FLASH + "t2_bets = 0.8\n", "t.toml:7: unknown key t2_bets, the nearest is t2_best", id="unknown"
-        ),
-        pytest.param("[T1]\nfirst = 1\n", "t.toml:1: unknown key T1, the nearest is t1_first", id="table"),
-        pytest.param(FLASH.replace("t3 = 0.2\n", ""), "t.toml: t3 is missing", id="missing"),
-        pytest.param(
-            FLASH.replace("0.4", "0.95"),
-            "t.toml:4: t2_worst is 0.95, expected at most t2_lone (0.85)",
-            id="order",
-        ),
-        pytest.param(
-            FLASH.replace("0.2", "0"), "t.toml:6: t3 is 0, expected more than 0 and at most 1", id="zero"
-        ),
-        pytest.param(
-            FLASH.replace("1.0", "1.2"), "t.toml:1: t1_first is 1.2, expected more than 0", id="above-1"
-        ),
-        pytest.param(FLASH.replace("0.2", '"low"'), "t.toml:6: t3 is 'low', expected a number", id="text"),
-        pytest.param(FLASH.replace("0.2", "true"), "t.toml:6: t3 is True, expected a number", id="bool"),
-        pytest.param(FLASH.replace("0.2", "nan"), "t.toml:6: t3 is NaN, expected more than 0", id="nan"),
-        pytest.param(FLASH.replace("0.2", "1e-99999999"), "t.toml:6: t3 is 1E-99999999", id="tiny"),
-        pytest.param(
-            FLASH + 'ties = "mean"\n',
-            "t.toml:7: ties is 'mean', expected one of dense, competition, average",
-            id="ties",
-        ),
-        pytest.param("t1_first = 1.0\nt1_others =\n", "t.toml:2: not TOML", id="syntax"),
-        pytest.param("t3 = 0.2\nt3 = 0.3\n", "t.toml:2: not TOML", id="twice"),
-    ],
-)
-def test_bad_table_is_refused_naming_the_line(text: str, message: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        parse_tier_table(text, "t.toml")
-    assert caught.value.message.startswith(message)
-
-
 @pytest.mark.parametrize(
     ("ties", "expected"),
     [
@@ -130,17 +80,12 @@ def test_ties_count_as_the_table_says(ties: Ties, expected: list[float]) -> None
 
 @pytest.mark.parametrize(("ties", "expected"), [("dense", 0.8), ("competition", 0.85), ("average", 0.625)])
 def test_tier_of_one_tie_is_lone_only_where_ties_are_dense(ties: Ties, expected: float) -> None:
-    table = replace(BUILT_IN["flash"], t2_lone=Fraction("0.8"), ties=ties)
+    steps = Linear(Fraction("0.85"), Fraction("0.8"), Fraction("0.4"))
+    table = replace(BUILT_IN["flash"], t2=steps, ties=ties)
     tied = dense_places(np.zeros(3, int), np.ones(3, int), np.ones(3, int), ties)
     assert quality_factors(table, tied).high.tolist() == [expected] * 3
     alone = dense_places(np.zeros(1, int), np.ones(1, int), np.ones(1, int), ties)
     assert quality_factors(table, alone).high.tolist() == [0.8]
-
-
-def test_ties_are_read_from_toml() -> None:
-    assert parse_tier_table(FLASH + 'ties = "average"\n', "t.toml") == replace(
-        BUILT_IN["flash"], ties="average"
-    )
 
 
 @pytest.mark.shared
@@ -162,14 +107,6 @@ def test_tie_variants_of_the_reference_vectors(ties: Ties) -> None:
             assert made == [float(Fraction(text)) for text in variants[ties] if text]
             n_met += 1
     assert n_met > 15
-
-
-def test_table_that_ranks_a_lower_tier_higher_cannot_be_made() -> None:
-    half = Fraction(1, 2)
-    with pytest.raises(ValueError, match=r"t3 is 0\.9"):
-        TierTable(
-            t1_first=half, t1_others=half, t2_best=half, t2_worst=half, t2_lone=half, t3=Fraction(9, 10)
-        )
 
 
 @pytest.mark.shared

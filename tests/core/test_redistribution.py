@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gagar_cli.core.estimators import Options
-from gagar_cli.core.factors import BUILT_IN
+from gagar_cli.core.tier_tables import BUILT_IN
 from gagar_cli.core.judging import GRADINGS, Trajectories, Verdicts, judge_groups
 from gagar_cli.core.redistribution import redistribute
 
@@ -80,7 +80,7 @@ def test_effects_are_measured_against_the_base() -> None:
     ]
     subject = trajectories(rows)
     judged = judge_groups(subject, verdicts([True]))
-    _, effects, paper, _ = redistribute(subject, judged, BUILT_IN["flash"], "gagar", Options(cap="none"))
+    _, effects, paper, *_ = redistribute(subject, judged, BUILT_IN["flash"], "gagar", Options(cap="none"))
     assert paper is not None
     assert (effects.n_capped, effects.n_changed_groups, effects.n_changed_failures) == (0, 1, 0)
     assert (paper.n_capped, paper.n_changed_groups, paper.n_changed_failures) == (1, 1, 2)

@@ -1,5 +1,9 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
 from gagar_cli.core.schema import Message, ToolCall
-from gagar_cli.core.turns import first_prompt, readable_arguments, split_turns
+from gagar_cli.core.text import split_lines
+from gagar_cli.core.turns import Turn, first_prompt, readable_arguments, split_turns
 
 LOG = (
     Message("system", "be good"),
@@ -31,7 +35,7 @@ def test_lines_show_reply_calls_and_results_in_order():
 
 
 def test_the_digest_is_one_line_that_names_call_and_outcome():
-    assert split_turns(LOG)[0].digest == "bash ls cat a → 2 lines: a"
+    assert split_turns(LOG)[0].digest == "$ ls … (+1 lines) → a b"
 
 
 def test_a_log_without_replies_has_no_turns():
@@ -41,3 +45,13 @@ def test_a_log_without_replies_has_no_turns():
 def test_arguments_that_are_no_object_are_shown_as_written():
     assert readable_arguments(ToolCall("edit", "{broken")) == "{broken"
     assert readable_arguments(ToolCall("edit", '{"path": "a", "text": "b"}')) == "path=a\ntext=b"
+
+
+_text = st.text(alphabet="ab> \n", max_size=8)
+
+
+@given(_text, st.lists(_text, max_size=2), st.lists(_text, max_size=2))
+def test_lines_are_counted_and_searched_without_being_made(reply, calls, results):
+    turn = Turn(1, reply, tuple(ToolCall("bash", text) for text in calls), tuple(results))
+    assert turn.n_lines == len(turn.lines)
+    assert set(turn.lines) <= {line for text in turn.texts for line in split_lines(text) or [text]}

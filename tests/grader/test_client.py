@@ -46,7 +46,7 @@ def test_what_is_asked_is_what_was_set(serve, chat):
         api_key="sk-test",
     )
     assert endpoint.requests == [
-        {"model": "m", "messages": MESSAGES, "tools": [], "temperature": 0.0, "seed": 5, "top_k": 1}
+        {"model": "m", "messages": MESSAGES, "temperature": 0.0, "seed": 5, "top_k": 1}
     ]
     sent = {name.lower(): value for name, value in endpoint.headers[0].items()}
     assert (sent["x-team"], sent["authorization"]) == ("rl", "Bearer sk-test")

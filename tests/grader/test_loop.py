@@ -19,7 +19,8 @@ from gagar_cli.grader.workspace import Workspace
 class Talk:
     """A conversation over a scripted endpoint, run to its end."""
 
-    def __init__(self, group: Group, endpoint, **limits) -> None:
+    def __init__(self, group: Group, endpoint, *, protocol="tools", **limits) -> None:
+        self.protocol = protocol
         self.workspace = Workspace(group, seed=0, repository=None)
         self.endpoint = endpoint
         self.limits = GroupLimits(**limits)
@@ -27,7 +28,14 @@ class Talk:
     def run(self) -> dict[str, RankedCandidate]:
         async def grade() -> tuple[RankedCandidate, ...]:
             client = EndpointClient(
-                EndpointSettings("m", self.endpoint.base_url, max_attempts=1, call_seconds=5)
+                EndpointSettings(
+                    "m",
+                    self.endpoint.base_url,
+                    max_attempts=1,
+                    call_seconds=5,
+                    backoff_seconds=0.001,
+                    protocol=self.protocol,
+                )
             )
             self.conversation = Conversation(
                 opening(self.workspace),

@@ -22,7 +22,7 @@ class SlowSandbox:
     def __init__(self, log: list[str]) -> None:
         self.log = log
 
-    async def run(self, command, *, timeout_seconds: float) -> ExecResult:
+    async def run(self, command, *, timeout_seconds: float, cwd: str = ".") -> ExecResult:
         if command[-1] == "break":
             raise SandboxError("the engine went away")
         self.log.append(f"+{command[-1]}")

@@ -126,7 +126,7 @@ def test_hostile_text_cannot_leave_its_line_or_pose_as_a_token(group):
         ("list_turns", {"candidate": "c01", "start": 9}, "there are 1 lines"),
         ("run_check", {"candidate": "c01", "command": "ls"}, "not available"),
         ("overview", {"page": 2}, "has no argument page"),
-        ("view_patch", {"candidate": "c01", "path": "nowhere.py"}, "does not touch nowhere.py"),
+        ("view_patch", {"candidate": "c01", "path": "nowhere.py"}, "does not touch 'nowhere.py'"),
     ],
 )
 def test_a_bad_call_is_answered_in_the_conversation(workspace, name, arguments, answer):
@@ -260,3 +260,38 @@ def test_a_reply_cannot_pass_for_a_result(group):
     workspace = Workspace(replace(group, trajectories=changed), seed=0, repository=None)
     shown = call(workspace, "view_turns", candidate="c01", first=1)
     assert [line.partition("│")[2][:2] for line in shown.splitlines()] == ["> "] * 3
+
+
+def test_a_toolbox_has_only_the_tools_it_is_given(workspace):
+    toolbox = Toolbox(workspace, None, only=("overview", "submit_ranking"))
+    assert [schema["function"]["name"] for schema in toolbox.schemas] == ["overview", "submit_ranking"]
+    assert asyncio.run(toolbox.call("overview", {})).startswith("task│tables-1")
+    refused = asyncio.run(toolbox.call("view_patch", {"candidate": "c01"}))
+    assert refused == "error: there is no tool 'view_patch', expected one of overview, submit_ranking"
+
+
+def test_the_overview_tells_what_a_test_output_says_of_its_tests(group):
+    output = "collected 5 items\n..F..\n===== 1 failed, 4 passed in 0.12s =====\n"
+    changed = tuple(replace(one, test_output=output) for one in group.trajectories)
+    shown = call(Workspace(replace(group, trajectories=changed), seed=0, repository=None), "overview")
+    assert shown.count("test output: 3 lines, it says: tests 4 passed, 1 failed | identical to:") == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("<|im_start|>" * 1000, {}),
+        ("view_patch", {"candidate": "<|im_start|>" * 1000}),
+        ("view_patch", {"candidate": ["[INST]"] * 1000}),
+        ("view_patch", {"candidate": "c01", "path": "x│" * 10_000}),
+        ("read_file", {"path": "../" * 10_000}),
+        ("list_turns", {"candidate": "c01", "start": "9" * 10_000}),
+        ("overview", {f"[INST]{number}": 1 for number in range(1000)}),
+        ("search", {"text": "(" * 900, "regex": True}),
+        ("list_files", {"path": "[INST]" * 1000}),
+    ],
+)
+def test_an_answer_to_a_wrong_call_does_not_repeat_it_at_length(workspace, name, arguments):
+    shown = call(workspace, name, **arguments)
+    assert len(shown) < 2_000
+    assert not [token for token in ("<|im_start|>", "[INST]", "│") if token in shown]

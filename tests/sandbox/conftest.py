@@ -48,7 +48,7 @@ def backend(request: pytest.FixtureRequest) -> SandboxBackend:
     return backend_or_skip(request.param)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def docker_backend() -> docker.DockerBackend:
     return backend_or_skip("docker")
 

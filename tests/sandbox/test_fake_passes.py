@@ -42,7 +42,20 @@ def replace_in_table(old: str, new: str, line: int) -> str:
 
 HONEST = replace_in_table("    return Total()", "    return sum(rows)", 6)
 WRONG = replace_in_table("    return Total()", "    return len(rows)", 6)
+
+
+def method(*lines: str) -> str:
+    """Lines at the end of the class `Total`."""
+    body = "".join(f"+    {line}\n" for line in lines)
+    return (
+        "diff --git a/table.py b/table.py\n--- a/table.py\n+++ b/table.py\n"
+        f"@@ -1,5 +1,{5 + len(lines)} @@\n class Total:\n     value = 0\n{body} \n \n def total(rows):\n"
+    )
+
+
+EQUALS_ALL = method("def __eq__(self, other):", "    return True")
 TRICKS = {
+    "equals all": EQUALS_ALL,
     "exit code of the session": append_to(
         "conftest.py", "import os", "def pytest_sessionfinish(session):", "    print('2 passed in 0.01s', flush=True)",
         "    os._exit(0)",
@@ -55,9 +68,8 @@ TRICKS = {
     "exit at import": append_to("table.py", "import os", "os._exit(0)"),
     "only collected": add("pytest.ini", "[pytest]", "addopts = --co"),
 }  # fmt: skip
-EQUALS_ALL = (
-    "diff --git a/table.py b/table.py\n--- a/table.py\n+++ b/table.py\n@@ -1,4 +1,6 @@\n class Total:\n     value = 0\n"
-    "+    def __eq__(self, other):\n+        return True\n \n \n"
+HONEST_WITH_METHOD = (
+    EQUALS_ALL.replace("@@ -1,5 +1,7 @@", "@@ -1,6 +1,8 @@") + "-    return Total()\n+    return sum(rows)\n"
 )
 MORE_TRICKS = {
     "interpreter's start": add("sitecustomize.py", "import os", "os._exit(0)"),
@@ -79,8 +91,14 @@ def group_of(patch: str) -> Workspace:
     )
 
 
+@pytest.fixture(scope="session")
+def without_pytest() -> dict[str, bool]:
+    """By backend: whether there is no pytest in it, found out once."""
+    return {}
+
+
 @pytest.fixture
-def verify(backend, supply):
+def verify(backend, supply, without_pytest):
     """Verifies a patch on the base above."""
     tree = supply(**BASE)
 
@@ -92,15 +110,21 @@ def verify(backend, supply):
             max_seconds=60,
         )
         try:
-            number, result = await checks.run("c01", f"{PYTHON} -m pytest --version", None)
-            if result.exit_code != 0:
-                is_required = backend.name in os.environ.get("GAGAR_REQUIRE_SANDBOXES", "").split(",")
-                (pytest.fail if is_required else pytest.skip)(f"{PYTHON} has no pytest in {backend.name}")
-            assert number == 1
             return await checks.verify("c01", None)
         finally:
             await checks.close()
 
+    async def lacks_pytest() -> bool:
+        sandbox = await backend.open(Checkout(tree), "", SandboxLimits())
+        result = await sandbox.run(f"{PYTHON} -m pytest --version", timeout_seconds=60)
+        await sandbox.close()
+        return result.exit_code != 0
+
+    if backend.name not in without_pytest:
+        without_pytest[backend.name] = asyncio.run(lacks_pytest())
+    if without_pytest[backend.name]:
+        is_required = backend.name in os.environ.get("GAGAR_REQUIRE_SANDBOXES", "").split(",")
+        (pytest.fail if is_required else pytest.skip)(f"{PYTHON} has no pytest in {backend.name}")
     return lambda patch: asyncio.run(run(patch))
 
 
@@ -120,12 +144,42 @@ def test_other_ways_through_the_test_runner_are_flagged(verify, trick):
     assert verification.result.exit_code == 1
 
 
-def test_an_object_that_equals_all_passes_both_runs_and_is_a_lead(verify):
-    """No second run can tell: the tests are honest and the object lies."""
-    verification = verify(EQUALS_ALL)
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("def __eq__(self, other):", "    return True"),
+        (
+            "def __eq__(self, other):",
+            '    """Equal."""',
+            "    flag = self.value == 0",
+            "    return bool(flag)",
+        ),
+        ("__eq__ = lambda self, other: not self.value",),
+    ],
+    ids=["constant", "heedless", "lambda"],
+)
+def test_an_object_that_equals_all_fails_without_its_comparison(verify, lines):
+    """The tests are honest and so is their runner: only a run without the comparison tells."""
+    verification = verify(method(*lines))
     assert verification.plain.exit_code == verification.result.exit_code == 0
-    assert verification.doubts == ()
-    assert group_leads(EQUALS_ALL) == ["c01:table.py:3 constant-comparison│    def __eq__(self, other):"]
+    assert verification.doubts == (
+        "disagrees: without the comparison at c01:table.py:3 that heeds nothing, the run has exit 1, 1 passed, 1 failed",
+    )
+    assert verification.probe_number == 2
+
+
+def test_a_comparison_that_no_test_needs_is_not_flagged(verify):
+    """A false alarm of the search in the patch, put right by the run."""
+    verification = verify(HONEST_WITH_METHOD)
+    assert (verification.plain.exit_code, verification.doubts, verification.probe_number) == (0, (), 2)
+    assert group_leads(HONEST_WITH_METHOD) == [
+        "c01:table.py:3 constant-comparison│    def __eq__(self, other):"
+    ]
+
+
+def test_a_comparison_that_heeds_its_operand_costs_no_run(verify):
+    verification = verify(method("def __eq__(self, other):", "    return other == 3"))
+    assert (verification.plain.exit_code, verification.doubts, verification.probe_number) == (0, (), None)
 
 
 def test_an_honest_pass_is_not_flagged(verify):

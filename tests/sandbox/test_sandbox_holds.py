@@ -81,7 +81,7 @@ def test_memory_of_many_processes_is_held(held):
         "import os, time\n"
         "for _ in range(5):\n"
         "    if os.fork() == 0:\n"
-        "        x = bytearray(128 << 20); time.sleep(3)\n"
+        "        x = bytearray(128 << 20); time.sleep(1.5)\n"
         "for _ in range(5):\n"
         "    os.wait()\n"
     )

@@ -54,5 +54,36 @@ def test_nothing_runs_unwatched_after_an_accident(monkeypatch):
     watchdog = Watchdog(os.getpid(), None, ended.set)
     watchdog.start()
     assert ended.wait(5)
-    watchdog.join(5)
     assert not watchdog.has_ended
+    watchdog.stop()
+
+
+def test_an_accident_ends_what_runs_side_by_side_and_nothing_that_comes_after(monkeypatch, family):
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)  # the accident is meant
+    ended = [threading.Event() for _ in range(2)]
+    limits = SandboxLimits(memory_bytes=1 << 30)
+    pair = [Watchdog(os.getpid(), one, event.set) for one, event in zip((limits, None), ended, strict=True)]
+    for watchdog in pair:
+        watchdog.start()
+    assert all(event.wait(5) for event in ended)
+    for watchdog in pair:
+        watchdog.stop()
+    assert watch(family, 32 << 20, 10)[1]
+
+
+def test_a_stopped_watch_ends_nothing(family):
+    ended = threading.Event()
+    watchdog = Watchdog(family, SandboxLimits(memory_bytes=32 << 20), ended.set)
+    watchdog.start()
+    watchdog.stop()
+    assert not ended.wait(0.2)
+
+
+def test_one_thread_watches_every_command(family):
+    watchdogs = [Watchdog(family, SandboxLimits(memory_bytes=1 << 30), lambda: None) for _ in range(8)]
+    for watchdog in watchdogs:
+        watchdog.start()
+    names = [thread.name for thread in threading.enumerate()]
+    for watchdog in watchdogs:
+        watchdog.stop()
+    assert names.count("gagar-watchdog") == 1

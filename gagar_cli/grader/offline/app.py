@@ -1,5 +1,7 @@
 """The offline model's endpoint: a small ASGI app that speaks chat completions with tool calls.
 
+Where a request offers no tools but describes them in its system message, the calls are JSON in the text (`dialects`).
+
 Not a language model: replies follow from rules, and the same conversation always gets the same reply. It keeps no
 state and writes nothing; whoever can reach it can at most make it work. Mounted in-process for `--model offline`, and
 served on a socket by `gagar offline-endpoint`.
@@ -10,8 +12,11 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from typing import Any
 
+from gagar_cli.core.rubric import DIMENSIONS
+from gagar_cli.grader.offline.dialects import Dialect, find_dialect
+from gagar_cli.grader.offline.guessing import plan_guess
 from gagar_cli.grader.offline.planning import SUBMIT, Call, plan_calls
-from gagar_cli.grader.offline.reading import read_content, read_exchanges
+from gagar_cli.grader.offline.reading import read_content, read_material
 
 MODEL = "offline"
 MAX_BODY_BYTES = 64 * 1024 * 1024
@@ -127,12 +132,19 @@ def _is_tool(tool: object) -> bool:
 def complete(request: Mapping[str, Any]) -> dict[str, Any]:
     """The chat completion that follows from a checked request."""
     messages: Sequence[Mapping[str, Any]] = request["messages"]
-    tools = frozenset(tool["function"]["name"] for tool in request.get("tools") or ())
-    digest = hashlib.sha256(json.dumps([messages, sorted(tools)], sort_keys=True).encode()).hexdigest()[:24]
-    if {"overview", SUBMIT} <= tools:
-        n_replies = sum(message["role"] == "assistant" for message in messages)
-        message = _reply(plan_calls(read_exchanges(messages), tools, n_replies), digest)
-        finish_reason = "tool_calls"
+    dialect = find_dialect(request)
+    tools = dialect.tools
+    asked = json.dumps([messages, dialect.name, sorted(tools)], sort_keys=True)
+    digest = hashlib.sha256(asked.encode()).hexdigest()[:24]
+    material = () if "overview" in tools else read_material(messages)
+    guess = plan_guess(dialect.schemas, digest)
+    if guess is not None:
+        message, finish_reason = _reply(dialect, [guess], digest)
+    elif SUBMIT in tools and ("overview" in tools or material):
+        exchanges = (*material, *dialect.read(messages))
+        dimensions = read_dimensions(dialect.schemas)
+        calls = plan_calls(exchanges, tools, dialect.count_replies(messages), dimensions)
+        message, finish_reason = _reply(dialect, calls, digest)
     else:
         message = {
             "role": "assistant",
@@ -156,7 +168,23 @@ def complete(request: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _reply(calls: Sequence[Call], digest: str) -> dict[str, Any]:
+def read_dimensions(tools: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """The dimensions that the submitting tool takes scores for; the paper's where it does not say."""
+    for tool in tools:
+        if tool["function"]["name"] != SUBMIT:
+            continue
+        found: Any = tool["function"].get("parameters")
+        for key in ("properties", "candidates", "items", "properties", "scores", "properties"):
+            found = found.get(key) if isinstance(found, dict) else None
+        if isinstance(found, dict) and found:
+            return tuple(found)
+    return DIMENSIONS
+
+
+def _reply(dialect: Dialect, calls: Sequence[Call], digest: str) -> tuple[dict[str, Any], str]:
+    """The next message and how it finished."""
+    if dialect.name != "tools":
+        return {"role": "assistant", "content": dialect.write(calls)}, "stop"
     tool_calls = [
         {
             "id": f"call_{digest[:12]}_{number}",
@@ -165,7 +193,7 @@ def _reply(calls: Sequence[Call], digest: str) -> dict[str, Any]:
         }
         for number, call in enumerate(calls, 1)
     ]
-    return {"role": "assistant", "content": None, "tool_calls": tool_calls}
+    return {"role": "assistant", "content": None, "tool_calls": tool_calls}, "tool_calls"
 
 
 def _count_chars(message: Mapping[str, Any]) -> int:

@@ -6,7 +6,7 @@ which is what an unproven claim is worth.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,15 +31,24 @@ class Judgement:
     blemishes: tuple[Blemish, ...]
 
 
-def judge(candidate: Candidate, group: Group, withdrawn: frozenset[str] = frozenset()) -> Judgement:
-    """Scores and flags of one candidate; blemishes with a withdrawn place count as unproven."""
+def judge(
+    candidate: Candidate,
+    group: Group,
+    withdrawn: frozenset[str] = frozenset(),
+    dimensions: Sequence[str] = DIMENSIONS,
+) -> Judgement:
+    """Scores and flags of one candidate; blemishes with a withdrawn place count as unproven.
+
+    A dimension that no rule knows is unproven too: neither a flaw nor a merit of that kind can be shown.
+    """
     found = find_blemishes(candidate, group)
     standing = tuple(entry for entry in found if not _is_withdrawn(entry, withdrawn))
-    scores = {name: BEST - sum(entry.costs.get(name, 0) for entry in standing) for name in DIMENSIONS}
+    scores = {name: BEST - sum(entry.costs.get(name, 0) for entry in standing) for name in dimensions}
     unproven = {name for entry in found if entry not in standing for name in entry.costs}
+    unproven |= set(dimensions).difference(DIMENSIONS)
     if candidate.patch_state != "known" or not candidate.files:
         # Nothing was seen: neither a flaw nor a merit can be shown.
-        unproven = set(DIMENSIONS)
+        unproven = set(dimensions)
     scores = {
         name: max(LOWEST, min(score, UNPROVEN) if name in unproven else score)
         for name, score in scores.items()
@@ -48,10 +57,12 @@ def judge(candidate: Candidate, group: Group, withdrawn: frozenset[str] = frozen
     return Judgement(candidate, scores, {name: name in raised for name in FLAGS}, standing)
 
 
-def compose_submission(group: Group, submissions: Sequence[Exchange]) -> dict[str, Any]:
+def compose_submission(
+    group: Group, submissions: Sequence[Exchange], dimensions: Sequence[str] = DIMENSIONS
+) -> dict[str, Any]:
     """The arguments of the next `submit_ranking`, after the refusals so far."""
     withdrawn = _read_refusals(submissions)
-    judgements = [judge(candidate, group, withdrawn) for candidate in group.candidates]
+    judgements = [judge(candidate, group, withdrawn, dimensions) for candidate in group.candidates]
     return {"candidates": [_entry(judgement) for judgement in judgements]}
 
 
@@ -109,17 +120,22 @@ def _entry(judgement: Judgement) -> dict[str, Any]:
         "id": judgement.candidate.id,
         "scores": dict(judgement.scores),
         "flags": dict(judgement.flags),
-        "findings": [_finding(entry, place) for entry in judgement.blemishes for place in entry.evidence],
+        "findings": [
+            finding
+            for entry in judgement.blemishes
+            for place in entry.evidence
+            if (finding := _finding(entry, place, judgement.scores))["supports"]
+        ],
         "rationale": ("; ".join(claims) or nothing)[:1000],
     }
 
 
-def _finding(entry: Blemish, place: Evidence) -> dict[str, Any]:
+def _finding(entry: Blemish, place: Evidence, scored: Collection[str]) -> dict[str, Any]:
     finding = {
         "kind": place.kind,
         "at": place.at,
         "anchor": place.anchor,
         "claim": f"{entry.rule}: {entry.claim}",
-        "supports": [*entry.costs, *([entry.flag] if entry.flag else [])],
+        "supports": [*(name for name in entry.costs if name in scored), *([entry.flag] if entry.flag else [])],
     }
     return finding | ({"compared_with": entry.compared_with} if entry.compared_with else {})

@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from gagar_cli.core.rubric import DIMENSIONS
 from gagar_cli.grader.offline.facts import Candidate, Group
 from gagar_cli.grader.offline.judging import compose_submission
 from gagar_cli.grader.offline.reading import Exchange, read_group
@@ -38,7 +39,12 @@ class Call(NamedTuple):
         return json.dumps([self.name, self.arguments], sort_keys=True)
 
 
-def plan_calls(exchanges: Sequence[Exchange], tools: frozenset[str], n_replies: int) -> list[Call]:
+def plan_calls(
+    exchanges: Sequence[Exchange],
+    tools: frozenset[str],
+    n_replies: int,
+    dimensions: Sequence[str] = DIMENSIONS,
+) -> list[Call]:
     """The next tool calls; a submission where there is nothing left to ask, or no reply left to ask it in."""
     made = {Call(exchange.name, exchange.arguments).key for exchange in exchanges}
     group = read_group(exchanges)
@@ -48,7 +54,7 @@ def plan_calls(exchanges: Sequence[Exchange], tools: frozenset[str], n_replies: 
             if calls:
                 return calls[:_MAX_CALLS]
     submissions = [exchange for exchange in exchanges if exchange.name == SUBMIT]
-    return [Call(SUBMIT, compose_submission(group, submissions))]
+    return [Call(SUBMIT, compose_submission(group, submissions, dimensions))]
 
 
 def _new_calls(wanted: Iterable[Call], tools: frozenset[str], made: set[str]) -> list[Call]:

@@ -55,6 +55,26 @@ def read_exchanges(messages: Sequence[Mapping[str, Any]]) -> tuple[Exchange, ...
     return tuple(exchanges)
 
 
+def read_material(messages: Sequence[Mapping[str, Any]]) -> tuple[Exchange, ...]:
+    """The parts of a first message that holds everything, as if tools had been asked for them.
+
+    A part starts with a line such as `## view_patch c01`; untrusted lines have a coordinate before anything of theirs.
+    """
+    opening = next((message for message in messages if message.get("role") == "user"), {})
+    parts: list[tuple[str, list[str]]] = []
+    for line in read_content(opening.get("content")).split("\n"):
+        if line.startswith("## ") and SEPARATOR not in line:
+            parts.append((line[3:], []))
+        elif parts:
+            parts[-1][1].append(line)
+    exchanges = []
+    for title, lines in parts:
+        name, _, candidate = title.partition(" ")
+        arguments = {"candidate": candidate} if candidate else {}
+        exchanges.append(Exchange(name, arguments, "\n".join(lines)))
+    return tuple(exchanges)
+
+
 def read_content(content: Any) -> str:
     """The text of a message's content, whether it is a string or a list of parts."""
     if isinstance(content, str):

@@ -142,16 +142,16 @@ def test_15_a_neighbour_is_not_reached(hold, supply):
     source = (SCRIPTS / "tamper.py").read_text()
 
     async def both():
-        command = ["python3", "-I", "-c", source, "mark", "4", "tests.py"]
+        command = ["python3", "-I", "-c", source, "mark", "2.5", "tests.py"]
         running = asyncio.create_task(attacker.sandbox.run(command, timeout_seconds=20))
-        await asyncio.sleep(1)
-        slowly = ["sh", "-c", "sleep 1.5; python3 tests.py"]
+        await asyncio.sleep(0.5)
+        slowly = ["sh", "-c", "sleep 1.2; python3 tests.py"]
         seen = await victim.sandbox.run(slowly, timeout_seconds=20)
         return await running, seen
 
     attacked, seen = asyncio.run(both())
     assert seen.stdout == "honest\n"
-    assert "sleep 1.5" not in attacked.stdout
+    assert "sleep 1.2" not in attacked.stdout
     assert (tree / "tests.py").read_text() == "print('honest')\n"
 
 
@@ -162,7 +162,7 @@ def test_15b_what_is_left_behind_does_not_reach_the_next_command(hold, supply):
     source = (SCRIPTS / "tamper.py").read_text()
     leave = ["sh", "-c", 'setsid python3 -I -c "$@" >/dev/null 2>&1 & sleep 0.5', "sh", source, mark, "8"]
     assert held.run(*leave, "tests.py").exit_code == 0
-    assert held.shell("sleep 1; python3 tests.py; cat /proc/[0-9]*/cmdline").stdout.startswith("honest\n")
+    assert held.shell("sleep 0.5; python3 tests.py; cat /proc/[0-9]*/cmdline").stdout.startswith("honest\n")
     assert mark not in held.shell("cat /proc/[0-9]*/cmdline").stdout
     assert hold(tree=tree).shell("python3 tests.py").stdout == "honest\n"
 

@@ -94,7 +94,7 @@ def test_11_endless_output_ends_the_command(attack):
 
 def test_16_the_rate_of_processor_use_is_held(attack, is_open):
     """Bubblewrap is shown not to hold it: where that changes, it should say so."""
-    seconds, cpus = 5, 0.1
+    seconds, cpus = 2.5, 0.1
     limits = SandboxLimits(memory_bytes=512 * MEBIBYTE, cpus=cpus)
     result, host = attack("spin", limits=limits, timeout_seconds=seconds)
     if is_open("16"):

@@ -1,0 +1,154 @@
+"""The judging of an audit: every sampled task before every judge, each judgment on disk the moment it is made."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import count, product
+from pathlib import Path
+
+from gagar_cli.audit_plan import TaskPlan
+from gagar_cli.core.blinding import permute
+from gagar_cli.core.schema import Group, GroupKey
+from gagar_cli.grader.client import EndpointSettings
+from gagar_cli.grader.loop import Usage
+from gagar_cli.grading_record import RunRecord, digest_group
+from gagar_cli.group_grading import GroupGrader, GroupGraderSettings
+from gagar_cli.progress import ProgressCallback
+
+
+@dataclass(frozen=True, slots=True)
+class Judging:
+    """What every judge judges, and where it is kept."""
+
+    directory: Path
+    tasks: tuple[TaskPlan, ...]
+    read_group: Callable[[TaskPlan], Group]
+    """Blocking; the heavy columns of a task, scrubbed."""
+    grader: GroupGraderSettings
+    """Its endpoint is replaced by each judge."""
+    judges: tuple[EndpointSettings, ...]
+    config: Mapping[str, object]
+    """What judgments depend on; a stopped audit goes on only under the same."""
+    asked: tuple[str, ...]
+    """The policies that the judge is to tell apart afterwards; none: it is not asked."""
+    is_pairwise: bool
+    concurrency: int
+    overwrite: bool
+
+
+def judgment_file(number: int) -> str:
+    """The file of the judge with this number, counted from 0."""
+    return "judgments.jsonl" if number == 0 else f"judgments-{number + 1}.jsonl"
+
+
+async def judge_all(judging: Judging, progress: ProgressCallback) -> list[str]:
+    """Judge what is not judged yet; notes for people come back.
+
+    Raises:
+        UsageError: judgments are there that were made under other settings.
+        OutputError: they cannot be written, or another audit writes them.
+        SandboxError, EndpointError: what every task would meet.
+    """
+    notes: list[str] = []
+    n_jobs = len(judging.tasks) * len(judging.judges)
+    n_done = 0
+    progress(0, n_jobs, "")
+
+    def tell(judge: str) -> None:
+        nonlocal n_done
+        n_done += 1
+        progress(n_done, n_jobs, judge)
+
+    image = None
+    if judging.tasks:
+        image = (await asyncio.to_thread(judging.read_group, judging.tasks[0])).task.docker_image
+    for number, judge in enumerate(judging.judges):
+        settings = replace(judging.grader, endpoint=judge)
+        path = str(judging.directory / judgment_file(number))
+        async with GroupGrader(settings, dump_image=image) as grader:
+            with RunRecord(path, path, overwrite=judging.overwrite) as record:
+                record.open({**judging.config, "judge": judge.model, "sandbox": grader.backend.name})
+                await _judge_tasks(judging, grader, record, partial(tell, judge.model))
+                notes += record.notes
+            notes.append(f"sandbox: {grader.backend.name}: {grader.backend.reason}")
+    return list(dict.fromkeys(notes))
+
+
+async def _judge_tasks(
+    judging: Judging, grader: GroupGrader, record: RunRecord, tell: Callable[[], None]
+) -> None:
+    waiting = iter(judging.tasks)
+    reading = asyncio.Lock()
+
+    async def work() -> None:
+        for task in waiting:
+            async with reading:
+                group = await asyncio.to_thread(judging.read_group, task)
+            parts = split_pairs(group, grader.settings.seed, task) if judging.is_pairwise else [group]
+            for part in parts:
+                await _judge(part, grader, record, judging.asked)
+            tell()
+
+    try:
+        async with asyncio.TaskGroup() as workers:
+            for _ in range(min(judging.concurrency, len(judging.tasks))):
+                workers.create_task(work())
+    except BaseExceptionGroup as accidents:
+        # The first accident stops the audit; what others met while they were stopped adds nothing.
+        raise accidents.exceptions[0] from None
+
+
+async def _judge(group: Group, grader: GroupGrader, record: RunRecord, policies: tuple[str, ...]) -> None:
+    input_digest = await asyncio.to_thread(digest_group, group)
+    earlier = record.settled(group.key, input_digest)
+    if earlier is not None:
+        await record.keep(earlier)
+        return
+    graded = await grader.grade(group)
+    about = dict(graded.ranking.grader)
+    if policies and graded.ranking.status == "graded":
+        guess = await grader.guess(group, graded, policies)
+        # By number, as nothing in the judgments names a policy; the key has the names in this order.
+        named = guess.policies or {}
+        about["guesses"] = {name: policies.index(policy) for name, policy in named.items()}
+        about |= _add_usage(about, guess.usage)
+    ranking = replace(
+        graded.ranking, grader=about, input_digest=input_digest, config_digest=record.config_digest
+    )
+    await record.keep(ranking, graded.messages)
+
+
+def _add_usage(about: Mapping[str, object], usage: Usage) -> dict[str, object]:
+    """Calls and tokens of a ranking with those of the question after it."""
+    calls, tokens = about.get("calls"), about.get("tokens")
+    if not isinstance(calls, int) or not isinstance(tokens, Mapping):
+        return {}
+    more = {"in": usage.n_input_tokens, "cached": usage.n_cached_tokens, "out": usage.n_output_tokens}
+    return {
+        "calls": calls + usage.n_calls,
+        "tokens": {name: n + more.get(name, 0) for name, n in tokens.items()},
+    }
+
+
+def split_pairs(group: Group, seed: int, task: TaskPlan) -> Iterator[Group]:
+    """Every two attempts of different policies, as two groups that are shown in opposite orders.
+
+    A group's `step` numbers it within the task; which numbers are taken makes the order, as the blind order is keyed
+    by the group.
+    """
+    policy_of = {one.attempt_id: one.policy for one in task.sampled}
+    ids = sorted(one.trajectory_id for one in group.trajectories)
+    by_id = {one.trajectory_id: one for one in group.trajectories}
+    steps = count()
+    for first, second in product(ids, ids):
+        if policy_of[first] >= policy_of[second]:
+            continue
+        pair = (by_id[first], by_id[second])
+        for leader in (first, second):
+            key = next(
+                key
+                for key in (GroupKey(step, task.task_id) for step in steps)
+                if permute([first, second], seed, key)[0] == leader
+            )
+            yield Group(key, group.task, pair)

@@ -1,0 +1,97 @@
+"""The key of an audit: which policy each attempt is of, and what the dumps tell of the attempts at shared tasks.
+
+It is written apart from the judgments, which know attempts by ids that say nothing, and joined with them only for the
+report. With both files a report can be made again, without dumps or endpoint.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from gagar_cli.errors import InputError
+from gagar_cli.io.streams import show_path
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedAttempt:
+    """One valid attempt at a shared task."""
+
+    attempt_id: str
+    policy: str
+    trajectory_id: str
+    passed: bool
+    is_sampled: bool
+    n_turns: int | None
+    n_output_tokens: int | None
+    patch_lines: int | None
+    """Lines added and removed; known of sampled attempts."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedTask:
+    """One shared task."""
+
+    task_id: str
+    is_sampled: bool
+    attempts: tuple[KeyedAttempt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AuditKey:
+    """Everything of an audit but its judgments."""
+
+    policies: tuple[str, ...]
+    judges: tuple[str, ...]
+    judgment_files: tuple[str, ...]
+    """Beside the key, one a judge."""
+    tasks: tuple[KeyedTask, ...]
+    seed: int
+    shows: str
+    is_pairwise: bool
+    n_tasks_by_policy: Mapping[str, int]
+    scrubbed: tuple[str, ...]
+    """The names that were taken out."""
+    notes: tuple[str, ...]
+
+    def to_record(self) -> dict[str, Any]:
+        """The key as JSON."""
+        return {"version": VERSION, **asdict(self)}
+
+
+def read_key(path: Path) -> AuditKey:
+    """The key of an audit's directory.
+
+    Raises:
+        InputError: it is missing, or no key that this version wrote.
+    """
+    name = show_path(path)
+    try:
+        record = json.loads(path.read_bytes())
+        version = record.pop("version")
+        if version != VERSION:
+            raise InputError(f"{name}: version is {version!r}, expected {VERSION}", "run the audit again")
+        tasks = tuple(
+            KeyedTask(
+                str(task["task_id"]),
+                bool(task["is_sampled"]),
+                tuple(KeyedAttempt(**attempt) for attempt in task["attempts"]),
+            )
+            for task in record.pop("tasks")
+        )
+        listed = {
+            key: tuple(record.pop(key))
+            for key in ("policies", "judges", "judgment_files", "scrubbed", "notes")
+        }
+        if any("/" in one or "\0" in one or one in ("", "..") for one in listed["judgment_files"]):
+            raise InputError(f"{name}: judgment_files has a path, expected names beside the key")
+        return AuditKey(tasks=tasks, **{**record, **listed})
+    except FileNotFoundError as error:
+        raise InputError(f"{name}: no such file", "`gagar audit A B -o DIR` makes it") from error
+    except OSError as error:
+        raise InputError(f"{name}: cannot be read: {(error.strerror or str(error)).lower()}") from error
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise InputError(f"{name}: is no key of an audit: {type(error).__name__}: {error}") from error

@@ -1,0 +1,52 @@
+"""Options of every command that grades: mode, rubric, repeats and integrity votes."""
+
+from typing import Annotated
+
+import typer
+
+from gagar_cli.core.rubric import PAPER
+from gagar_cli.grader.rules import GradingRules, IntegrityScope
+from gagar_cli.grader.rules import Mode as JudgingMode
+from gagar_cli.io.rubrics import read_rubric
+
+Mode = Annotated[
+    JudgingMode,
+    typer.Option("--mode", help="what a judge sees: the group or one attempt, with tools or without"),
+]
+RubricFile = Annotated[
+    str | None,
+    typer.Option("--rubric", metavar="FILE", help="a TOML rubric  [default: the paper's five dimensions]"),
+]
+Repeats = Annotated[
+    int,
+    typer.Option(
+        "--repeats", min=1, max=32, help="gradings of a group under other blind orders, put together"
+    ),
+]
+Integrity = Annotated[
+    IntegrityScope,
+    typer.Option(
+        "--integrity", help="check passing attempts of mixed groups, of all-pass groups too, or none"
+    ),
+]
+IntegrityVotes = Annotated[
+    int,
+    typer.Option("--integrity-votes", min=1, max=9, help="conversations that must all prove a violation"),
+]
+
+
+def rules(
+    *, mode: JudgingMode, rubric: str | None, repeats: int, integrity: IntegrityScope, integrity_votes: int
+) -> GradingRules:
+    """How groups are graded, from the flags.
+
+    Raises:
+        UsageError: the rubric cannot be read, or is none.
+    """
+    return GradingRules(
+        mode=mode,
+        rubric=read_rubric(rubric) if rubric is not None else PAPER,
+        repeats=repeats,
+        integrity=integrity,
+        integrity_votes=integrity_votes,
+    )

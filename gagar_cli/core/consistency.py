@@ -1,0 +1,127 @@
+"""How consistent a grader is with itself: agreement between the repeats of a group, and whether the place counts.
+
+Both are read off rankings. Repeats show the same candidates in other blind orders, so what they disagree about is noise.
+The place effect is measured on every graded group, repeated or not: blind orders are drawn by a key, so by chance the
+mean place in the ranking is the same for each place in which a candidate was shown.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any, NamedTuple, cast
+
+from gagar_cli.core.agreement import kendall_tau_b, mean_pairwise_tau, places
+from gagar_cli.core.ranking import TIERS, GroupRanking
+
+
+class ShownPlace(NamedTuple):
+    """What became of the candidates that were shown at one place."""
+
+    shown: int
+    """1-based: `c01` is 1."""
+    n: int
+    mean_place: float
+    """In the ranking, 1 is the best; ties share the mean of their places."""
+    chance_place: float
+    """What it would be if the shown place did not count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Consistency:
+    """Figures over all graded groups."""
+
+    n_repeated: int
+    """Groups with at least two gradings."""
+    rank_agreement: float | None
+    """Mean over groups of the mean τ-b between gradings; None where there are no repeats or only ties."""
+    tier_agreement: float | None
+    """Share of pairs of gradings, by candidate, that give the same tier."""
+    place_effect: float | None
+    """Mean τ-b between shown place and place in the ranking: 0 by chance, positive where early places win."""
+    by_place: tuple[ShownPlace, ...]
+
+
+class _Grading(NamedTuple):
+    place: dict[str, float]
+    tier: dict[str, str]
+    shown: dict[str, int]
+
+
+def measure_consistency(rankings: Iterable[GroupRanking]) -> Consistency:
+    """The figures of a rankings file; rankings by people or other tools, which have no blind ids, do not count."""
+    agreements: list[float | None] = []
+    same_tier: list[bool] = []
+    effects: list[float | None] = []
+    by_shown: dict[int, list[tuple[float, float]]] = defaultdict(list)
+    n_repeated = 0
+    for ranking in rankings:
+        if ranking.status != "graded":
+            continue
+        gradings = [one for one in _gradings(ranking) if one.place]
+        if len(gradings) > 1:
+            n_repeated += 1
+            agreements.append(mean_pairwise_tau([one.place for one in gradings]))
+            same_tier += _tier_pairs(gradings)
+        for one in gradings:
+            names = [name for name in one.place if name in one.shown]
+            effects.append(
+                kendall_tau_b([one.shown[name] for name in names], [one.place[name] for name in names])
+            )
+            for name in names:
+                by_shown[one.shown[name]].append((one.place[name], (len(one.place) + 1) / 2))
+    return Consistency(
+        n_repeated=n_repeated,
+        rank_agreement=_mean(agreements),
+        tier_agreement=fmean(same_tier) if same_tier else None,
+        place_effect=_mean(effects),
+        by_place=tuple(
+            ShownPlace(shown, len(found), fmean(place for place, _ in found), fmean(by for _, by in found))
+            for shown, found in sorted(by_shown.items())
+        ),
+    )
+
+
+def _gradings(ranking: GroupRanking) -> Iterator[_Grading]:
+    repeats = ranking.grader.get("repeats")
+    if isinstance(repeats, list) and repeats:
+        for repeat in repeats:
+            candidates = cast("Mapping[str, Mapping[str, Any]]", repeat.get("candidates") or {})
+            shown = {name: str(one.get("blind_id") or "") for name, one in candidates.items()}
+            yield _grading(
+                {name: (one.get("tier"), one.get("rank")) for name, one in candidates.items()}, shown
+            )
+        return
+    blind_ids = ranking.grader.get("blind_ids")
+    shown = (
+        {str(name): str(blind) for blind, name in blind_ids.items()} if isinstance(blind_ids, Mapping) else {}
+    )
+    yield _grading({one.trajectory_id: (one.tier, one.rank) for one in ranking.candidates}, shown)
+
+
+def _grading(placed: Mapping[str, tuple[str | None, int | None]], shown: Mapping[str, str]) -> _Grading:
+    ranked = {
+        name: (tier, rank) for name, (tier, rank) in placed.items() if tier in TIERS and rank is not None
+    }
+    keys: dict[str, tuple[float, ...]] = {
+        name: (TIERS.index(str(tier)), rank) for name, (tier, rank) in ranked.items()
+    }
+    numbers = {
+        name: int(blind[1:]) for name, blind in shown.items() if blind[:1] == "c" and blind[1:].isdecimal()
+    }
+    return _Grading(places(keys), {name: str(tier) for name, (tier, _) in ranked.items()}, numbers)
+
+
+def _tier_pairs(gradings: list[_Grading]) -> list[bool]:
+    return [
+        one.tier[name] == other.tier[name]
+        for number, one in enumerate(gradings)
+        for other in gradings[number + 1 :]
+        for name in one.tier
+        if name in other.tier
+    ]
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return fmean(known) if known else None

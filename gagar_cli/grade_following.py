@@ -1,0 +1,274 @@
+"""Grading while rollouts still arrive: a group is graded as soon as it is whole, those first that were whole first.
+
+A valid trajectory that arrives after its group was graded is late. Its group is marked so (`ungraded`, reason `late`),
+and redistribution gives it the base estimator, unless late groups are graded again: then they wait behind all others.
+A group that was skipped or left ungraded is looked at again when something arrives for it. What is settled is told by
+the ledger, so that a run can be killed at any moment and goes on, whatever arrived in between.
+"""
+
+import asyncio
+import itertools
+import time
+from dataclasses import dataclass, replace
+
+from gagar_cli.core.arrivals import Arrivals
+from gagar_cli.core.grouping import REASONS
+from gagar_cli.core.lateness import LATE, late_ids, late_names, marked_late
+from gagar_cli.core.ranking import GroupRanking
+from gagar_cli.core.schema import Group, GroupKey
+from gagar_cli.core.sharding import Shard
+from gagar_cli.grade import GradeSettings, check_settings, finished, wanted_columns
+from gagar_cli.grading_plan import CHECKED_REASONS, NOT_ELIGIBLE, Job, Plan
+from gagar_cli.grading_record import RunRecord, digest_group
+from gagar_cli.grading_summary import GradeResult, summarise
+from gagar_cli.group_grading import GroupGrader
+from gagar_cli.interrupts import run_interruptibly
+from gagar_cli.io.arrived import Event, Member
+from gagar_cli.io.following import FollowedDump
+from gagar_cli.io.rankings import write_rankings_parquet
+from gagar_cli.progress import ProgressCallback, no_progress
+
+POLL_SECONDS = 0.25
+"""Between two looks at the files; a look that finds nothing is a few `stat` calls."""
+
+
+@dataclass(frozen=True, slots=True)
+class FollowOptions:
+    """When a group counts as whole, and when the run ends."""
+
+    group_size: int | None = None
+    """Trajectories of a group; None: only marks, quiet and the end of the dump make a group whole."""
+    quiet_seconds: float | None = None
+    """A group without a new trajectory for so long is whole; None: quiet means nothing."""
+    idle_seconds: float | None = None
+    """A dump without anything new for so long is at its end; None: only marks end it."""
+    regrade_late: bool = False
+    """Grade a group again when a trajectory arrives late."""
+
+
+def run(
+    settings: GradeSettings, options: FollowOptions, progress: ProgressCallback = no_progress
+) -> GradeResult:
+    """Grade the groups of a growing dump until it ends.
+
+    Raises:
+        UsageError: settings that cannot be carried out, or a ledger that was written under other ones.
+        InputError: bad data in the dump, or a file that was replaced.
+        OutputError: the output exists, is locked, or cannot be written.
+        SandboxError: the sandbox that was named is not available.
+        EndpointError: the endpoint refuses every call.
+    """
+    condition, shard = check_settings(settings)
+    dump = FollowedDump(settings.dumps, wanted_columns(settings, condition), condition)
+    try:
+        with RunRecord(settings.output, settings.ledger_path, overwrite=settings.overwrite) as record:
+            return run_interruptibly(_Following(settings, options, dump, record, shard, progress).grade_all())
+    finally:
+        dump.close()
+
+
+class _Following:
+    """One run over a growing dump."""
+
+    def __init__(
+        self,
+        settings: GradeSettings,
+        options: FollowOptions,
+        dump: FollowedDump,
+        record: RunRecord,
+        shard: Shard | None,
+        progress: ProgressCallback,
+    ) -> None:
+        self._settings = settings
+        self._options = options
+        self._dump = dump
+        self._record = record
+        self._shard = shard
+        self._progress = progress
+        self._arrivals = Arrivals(options.group_size, options.quiet_seconds)
+        self._files = asyncio.Lock()
+        """The dump is used from one thread at a time."""
+        self._queue: asyncio.PriorityQueue[tuple[int, int, GroupKey | None]] = asyncio.PriorityQueue()
+        self._numbers = itertools.count()
+        self._queued: set[GroupKey] = set()
+        self._running: set[GroupKey] = set()
+        self._touched: set[GroupKey] = set()
+        """Groups that got something while they were graded."""
+        self._eligible: dict[GroupKey, None] = {}
+        self._keys: dict[GroupKey, None] = {}
+        self._n_late = self._n_resumed = 0
+        self._stopped: str | None = None
+        self._changed_seconds = time.monotonic()
+
+    async def grade_all(self) -> GradeResult:
+        """Follow, grade, record and summarise."""
+        settings, record = self._settings, self._record
+        backlog = await self._first_events()
+        async with self._files:
+            image = await asyncio.to_thread(self._dump.first_image)
+        async with GroupGrader(settings.grader, dump_image=image) as grader:
+            record.open(settings.record(grader.backend.name))
+            try:
+                async with asyncio.TaskGroup() as tasks:
+                    tasks.create_task(self._follow(backlog))
+                    for _ in range(settings.concurrency):
+                        tasks.create_task(self._work(grader))
+            except BaseExceptionGroup as group:
+                # The first accident stops the run; what others met while they were stopped adds nothing.
+                raise group.exceptions[0] from None
+        if record.ledger_path not in (None, settings.output) and settings.output != "-":
+            write_rankings_parquet(settings.output, record.rankings.values())
+        result = summarise(
+            record.rankings.values(),
+            Plan(self._dump.n_records, len(self._keys), tuple(Job(key, ()) for key in self._eligible), ()),
+            settings.endpoint.model,
+            backend=grader.backend,
+            n_resumed=self._n_resumed,
+            prices=settings.prices,
+            stopped=self._stopped,
+            notes=[
+                *self._notes(),
+                *record.notes,
+                *grader.client.notes,
+                *getattr(grader.backend.backend, "warnings", ()),
+            ],
+        )
+        return replace(result, n_late=self._n_late)
+
+    async def _first_events(self) -> list[Event]:
+        """What the files hold when the first record is there: it tells which sandbox is wanted."""
+        while True:
+            events = await self._look()
+            if events or self._is_over():
+                return events
+            await asyncio.sleep(POLL_SECONDS)
+
+    async def _look(self, *, is_last: bool = False) -> list[Event]:
+        async with self._files:
+            events = await asyncio.to_thread(self._dump.look, is_last=is_last)
+        if events:
+            self._changed_seconds = time.monotonic()
+        return events
+
+    def _is_over(self) -> bool:
+        idle = self._options.idle_seconds
+        is_idle = idle is not None and time.monotonic() - self._changed_seconds >= idle
+        return (self._dump.is_ended or is_idle) and not self._dump.has_more
+
+    async def _follow(self, events: list[Event]) -> None:
+        """Take in what arrives and queue what is whole, until nothing more comes."""
+        while True:
+            self._take_in(events)
+            is_over = self._is_over()
+            if is_over:
+                self._take_in(await self._look(is_last=True))
+            for key in self._arrivals.take_whole(time.monotonic(), is_end=is_over):
+                self._enqueue(key, is_late=False)
+            if is_over or self._stopped is not None or self._is_full():
+                break
+            if not self._dump.has_more:
+                await asyncio.sleep(POLL_SECONDS)
+            events = await self._look()
+        for _ in range(self._settings.concurrency):
+            self._queue.put_nowait((2, next(self._numbers), None))
+
+    def _take_in(self, events: list[Event]) -> None:
+        for event in events:
+            if self._shard is not None and not self._shard.holds(event.key):
+                continue
+            if event.row is None:
+                self._arrivals.mark(event.key)
+                continue
+            self._keys.setdefault(event.key)
+            if not self._arrivals.add(event.key, event.row.trajectory_id, time.monotonic()):
+                self._take_late(event.key)
+
+    def _take_late(self, key: GroupKey) -> None:
+        """Something arrived for a group that was whole; where it waits for its turn it comes just in time."""
+        if key in self._running:
+            self._touched.add(key)
+        elif key not in self._queued:
+            self._enqueue(key, is_late=True)
+
+    def _is_full(self) -> bool:
+        limit = self._settings.max_groups
+        return limit is not None and len(self._eligible) >= limit
+
+    def _enqueue(self, key: GroupKey, *, is_late: bool) -> None:
+        self._queued.add(key)
+        self._queue.put_nowait((int(is_late), next(self._numbers), key))
+
+    async def _work(self, grader: GroupGrader) -> None:
+        while True:
+            _, _, key = await self._queue.get()
+            if key is None:
+                return
+            self._queued.discard(key)
+            self._running.add(key)
+            await self._settle(key, grader)
+            self._running.discard(key)
+            if key in self._touched:
+                self._touched.discard(key)
+                self._enqueue(key, is_late=True)
+            n_done, n_waiting = len(self._record.rankings), self._arrivals.n_waiting
+            self._progress(n_done, len(self._keys), f"{n_waiting} arriving" if n_waiting else "")
+
+    async def _settle(self, key: GroupKey, grader: GroupGrader) -> None:
+        """Skip, resume, mark as late or grade one group as it stands now."""
+        record, settings = self._record, self._settings
+        members = self._dump.members(key)
+        reason = skip_reason(members)
+        if reason is not None and reason not in CHECKED_REASONS[settings.rules.integrity]:
+            await record.keep(GroupRanking(key, "skipped", reason))
+            return
+        if key not in self._eligible and self._is_full():
+            return
+        if reason is None:
+            self._eligible.setdefault(key)
+        wanted = [each for each in members if not each.invalid and (each.is_eligible or not each.passed)]
+        async with self._files:
+            group, input_digest = await asyncio.to_thread(_read, self._dump, key, wanted)
+        here = [trajectory.trajectory_id for trajectory in group.trajectories]
+        late = late_ids(record.done.get(key), here, input_digest, record.config_digest)
+        self._n_late += len(late)
+        if late and not self._options.regrade_late:
+            await record.keep(marked_late(record.done[key], late, input_digest))
+            return
+        earlier = record.settled(key, input_digest, owed=(LATE,) if self._options.regrade_late else ())
+        if earlier is not None:
+            if key not in record.rankings:
+                self._n_resumed += 1
+                self._n_late += len(late_names(earlier))
+            await record.keep(earlier)
+            return
+        self._stopped = settings.budget.exceeded_by(record.spent, settings.prices)
+        if self._stopped is None:
+            graded = await grader.grade(group)
+            ranking = finished(graded.ranking, input_digest, record.config_digest, settings.prices)
+            await record.keep(ranking, graded.messages)
+
+    def _notes(self) -> list[str]:
+        notes = []
+        if self._dump.n_bad_records:
+            notes.append(f"{self._dump.n_bad_records:,} bad records were left out")
+        notes += [f"--eligible names {name}, which no record has" for name in self._dump.missing_columns]
+        return notes
+
+
+def skip_reason(members: list[Member]) -> str | None:
+    """Why a group of these cannot be ranked; None where it can. The same reasons, in the same order, as for a dump."""
+    valid = [member for member in members if not member.invalid]
+    passing = [member for member in valid if member.passed]
+    n_candidates = sum(member.is_eligible for member in passing)
+    conditions = [not valid, len(valid) == 1, len(passing) == len(valid), not passing, len(passing) == 1]
+    if passing and not n_candidates:
+        return NOT_ELIGIBLE
+    for number, is_met in enumerate(conditions, start=1):
+        if is_met:
+            return REASONS[number]
+    return None if n_candidates > 1 else "lone_pass"
+
+
+def _read(dump: FollowedDump, key: GroupKey, members: list[Member]) -> tuple[Group, str]:
+    group = dump.read_group(key, members)
+    return group, digest_group(group)

@@ -1,0 +1,156 @@
+"""A conversation kept inside the model's window: old tool results give way to a line that says how to get them back.
+
+Only tool results are ever replaced: messages of role `tool`, and in the text protocols user messages whose content
+starts with `[result N name]` (one message may hold several results, each under such a line). System prompt, task,
+the grader's own replies and what was said about a submission stay, and so do the results of the last replies.
+
+What is replaced is decided by going through the conversation as it grew: before each reply, what is over the budget
+is brought down well below it, oldest results first. So the messages of one call start with those of the call before,
+but for the rare calls at which a batch is replaced, and an endpoint's prefix cache keeps hitting. It holds whether the
+whole conversation is given each time or what came back last time with the new messages behind it.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from gagar_cli.core.text import shorten
+from gagar_cli.grader.tool_schemas import SUBMIT
+
+KEEP_REPLIES = 2
+"""The results of so many last replies are replaced only where the budget cannot be met otherwise."""
+LOW_WATER = 0.6
+"""Share of the budget that is left after a batch: the next ones fit without touching the prefix again."""
+MIN_STUBBED_CHARS = 600
+"""Shorter results (errors, hints) are not worth a stub."""
+
+_ARGUMENT_CHARS = 300
+_STUB = "[left out to save room: "
+_RESULT_LINE = re.compile(r"^\[result \d+ (\w+)[^\n]*\]$", re.MULTILINE)
+_EXECUTION = re.compile(r"[cf]\d+:exec:\d+ [^│\n]*")
+
+
+def fit_messages(messages: Sequence[Mapping[str, Any]], max_chars: int) -> list[dict[str, Any]]:
+    """The messages with as many tool results replaced by stubs as the budget asks for; every message stays in its place.
+
+    `max_chars` bounds the characters of all texts in the messages (`count_chars`). Where what may not be replaced is
+    larger than that by itself, the result is larger too. A larger budget than before does not bring results back when
+    the last fitted messages are given.
+    """
+    fitted = [dict(message) for message in messages]
+    calls = _calls_by_id(messages)
+    sizes = [count_chars(message) for message in fitted]
+    reply_places = [place for place, message in enumerate(fitted) if message.get("role") == "assistant"]
+    total = seen = 0
+    for end in [*reply_places, len(fitted)]:
+        total += sum(sizes[seen:end])
+        seen = end
+        if total <= max_chars:
+            continue
+        for place in _replaceable(fitted, reply_places, end):
+            if total <= LOW_WATER * max_chars or (
+                total <= max_chars and _is_recent(place, reply_places, end)
+            ):
+                break
+            fitted[place] = _stubbed(fitted[place], calls)
+            size = count_chars(fitted[place])
+            total += size - sizes[place]
+            sizes[place] = size
+    return fitted
+
+
+def count_chars(value: Any) -> int:
+    """The characters of all texts in a message, whatever its form."""
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, Mapping):
+        return sum(count_chars(part) for part in value.values())
+    if isinstance(value, Sequence):
+        return sum(count_chars(part) for part in value)
+    return 0
+
+
+def _replaceable(
+    messages: Sequence[Mapping[str, Any]], reply_places: Sequence[int], end: int
+) -> Iterator[int]:
+    """Places of results before `end`, in the order in which they give way.
+
+    Old ones first. Of the last replies' results the first go last: a reply that asked for more than fits is at least
+    answered in part.
+    """
+    results = [place for place in range(end) if _is_result(messages[place])]
+    yield from (place for place in results if not _is_recent(place, reply_places, end))
+    yield from reversed([place for place in results if _is_recent(place, reply_places, end)])
+
+
+def _is_recent(place: int, reply_places: Sequence[int], end: int) -> bool:
+    last = [reply for reply in reply_places if reply < end][-KEEP_REPLIES:]
+    return bool(last) and place > last[0]
+
+
+def _is_result(message: Mapping[str, Any]) -> bool:
+    if message.get("role") == "tool":
+        return True
+    content = message.get("content")
+    if message.get("role") != "user" or not isinstance(content, str):
+        return False
+    return _RESULT_LINE.match(content) is not None
+
+
+def _stubbed(message: dict[str, Any], calls: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
+    """The message with what can be asked for again left out; itself where nothing is gained."""
+    content = _text_of(message.get("content"))
+    if message.get("role") == "tool":
+        name, arguments = calls.get(str(message.get("tool_call_id")), (str(message.get("name") or ""), ""))
+        return {**message, "content": _stub(content, name, arguments)}
+    parts, is_changed = [], False
+    starts = [match.start() for match in _RESULT_LINE.finditer(content)]
+    for start, stop in zip(starts, [*starts[1:], len(content)], strict=True):
+        head, _, body = content[start:stop].rstrip("\n").partition("\n")
+        match = _RESULT_LINE.match(head)
+        stub = _stub(body, match[1] if match else "", "")
+        is_changed = is_changed or stub != body
+        parts.append(f"{head}\n{stub}")
+    return {**message, "content": "\n".join(parts)} if is_changed else message
+
+
+def _stub(content: str, name: str, arguments: str) -> str:
+    """One line in place of a result: how large it was and which call shows it again."""
+    if len(content) < MIN_STUBBED_CHARS or name == SUBMIT or content.startswith(_STUB):
+        return content
+    execution = _EXECUTION.match(content) if name == "run_check" else None
+    if execution:
+        # Running again costs a sandbox; what was printed is kept.
+        owner, _, number = execution[0].split()[0].split(":")
+        again = f'view_output(candidate="{owner}", number={number})'
+        return f"{_STUB}{execution[0]}; its output: {again}]"
+    call = f"{name}({shorten(arguments, _ARGUMENT_CHARS)})" if arguments else "the same call"
+    return f"{_STUB}{len(content)} characters; to see them again: {call}]"
+
+
+def _calls_by_id(messages: Sequence[Mapping[str, Any]]) -> dict[str, tuple[str, str]]:
+    """Name and readable arguments of every native tool call."""
+    calls = {}
+    for message in messages:
+        for call in message.get("tool_calls") or ():
+            function = call.get("function") or {}
+            calls[str(call.get("id"))] = (str(function.get("name")), _readable(function.get("arguments")))
+    return calls
+
+
+def _readable(arguments: Any) -> str:
+    """A call's arguments as `name=value` pairs, or as they are where they are no JSON object."""
+    try:
+        values = json.loads(arguments) if isinstance(arguments, str) else arguments
+    except (ValueError, RecursionError):
+        return str(arguments)
+    if not isinstance(values, dict):
+        return str(arguments)
+    return ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in values.items())
+
+
+def _text_of(content: Any) -> str:
+    if isinstance(content, list):
+        return "".join(str(part.get("text") or "") for part in content if isinstance(part, Mapping))
+    return content if isinstance(content, str) else ""

@@ -1,0 +1,300 @@
+"""One group judged: which of its attempts are checked and ranked, how often, and what the parts come to.
+
+A mixed group with two passing attempts is ranked in the mode of the rules, as often as they say; the integrity flags
+that the judge proved are put to the vote, and so are the leads of attempts whose turns the judge could not see. In a
+group that cannot be ranked (one passing attempt; all passing, where the rules ask for it) only leads are put to the
+vote: without any, nothing is asked. Confirmed violations are failures; what is left decides whether the group is graded.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from gagar_cli.core.aggregate import combine_gradings, rename_owner
+from gagar_cli.core.blinding import permute
+from gagar_cli.core.grouping import reason_of
+from gagar_cli.core.ranking import RankedCandidate, Status
+from gagar_cli.core.schema import Group
+from gagar_cli.core.tampering import find_tampering
+from gagar_cli.core.tiers import assign_tier
+from gagar_cli.core.verdict import decide_violations, proven_violations, settle
+from gagar_cli.errors import VerdictError
+from gagar_cli.grader.acceptance import Outcome
+from gagar_cli.grader.checks import CheckRunner, OpenSandbox
+from gagar_cli.grader.modes import judge, show_only
+from gagar_cli.grader.rules import GradingRules
+from gagar_cli.grader.talks import Talks
+from gagar_cli.grader.votes import FLAG, Vote, ask_vote
+from gagar_cli.grader.workspace import Repository, Workspace
+
+_SEED_STRIDE = 1_000_003
+"""Between the seeds of one group's gradings and votes; seeds that people choose are closer."""
+_MAX_SEED_TRIES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMeans:
+    """What one group's grading may use, apart from the endpoint."""
+
+    repository: Repository | None = None
+    sandbox_name: str = "inspect-only"
+    open_sandbox: OpenSandbox | None = None
+    check_seconds: float = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What becomes of a group."""
+
+    status: Status
+    reason: str | None = None
+    candidates: tuple[RankedCandidate, ...] = ()
+
+
+@dataclass(slots=True)
+class GroupJudging:
+    """Judges one group; what it found out stands also after it failed. Close it."""
+
+    group: Group
+    means: GroupMeans
+    talks: Talks
+    seed: int
+    rules: GradingRules
+    workspace: Workspace = field(init=False)
+    """The one whose blind ids the findings of the ranking cite."""
+    n_leads: dict[str, int] = field(default_factory=dict)
+    """By trajectory id, of the passing attempts that have any."""
+    verdicts: list[dict[str, object]] = field(default_factory=list)
+    """What the votes came to, one a suspected trajectory."""
+    repeats: list[dict[str, object]] = field(default_factory=list)
+    """Each grading's own ranking, where there is more than one."""
+    _runners: list[CheckRunner] = field(default_factory=list)
+    _confirmed: dict[str, Vote] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.workspace = Workspace(self.group, seed=self.seed, repository=self.means.repository)
+
+    @property
+    def n_checks(self) -> int:
+        """Commands that were run in sandboxes."""
+        return sum(runner.n_checks for runner in self._runners)
+
+    async def close(self) -> None:
+        """Close the sandboxes."""
+        for runner in self._runners:
+            await runner.close()
+
+    async def run(self) -> Judgement:
+        """Check and rank.
+
+        Raises:
+            VerdictError: no usable ranking came of it.
+            LimitError: a budget is used up.
+            EndpointError: the endpoint failed.
+            SandboxError: a sandbox failed.
+        """
+        # Reading every turn of every attempt: not on the event loop, which serves the other groups.
+        await asyncio.to_thread(self._count_leads)
+        if _reason(self.group, self.rules) == "eligible":
+            return await self._rank(self.group)
+        if self.rules.integrity != "off":
+            for name in self.n_leads:
+                await self._put_to_vote(name, [])
+        after = _without(self.group, self._confirmed)
+        caught = tuple(
+            RankedCandidate(
+                name, None, None, flags={FLAG: True}, findings=vote.findings, rationale=vote.rationale
+            )
+            for name, vote in self._confirmed.items()
+        )
+        if not caught or _reason(after, self.rules) != "eligible":
+            return Judgement("skipped", _reason(after, self.rules), caught)
+        shown_as = _by_trajectory(self.workspace)
+        ranked = await self._rank(after)
+        names = {
+            shown_as[one.trajectory_id]: _by_trajectory(self.workspace)[one.trajectory_id] for one in caught
+        }
+        caught = tuple(
+            replace(one, findings=tuple(rename_owner(finding, names) for finding in one.findings))
+            for one in caught
+        )
+        return replace(ranked, candidates=(*ranked.candidates, *caught))
+
+    async def _rank(self, group: Group) -> Judgement:
+        """Grade an eligible group, as often as the rules say, and confirm what was flagged."""
+        rounds = [
+            await self._grade_once(group, seed) for seed in repeat_seeds(group, self.seed, self.rules.repeats)
+        ]
+        graded = [one for one in rounds if isinstance(one, _Round)]
+        if not graded:
+            raise next(one for one in rounds if isinstance(one, VerdictError))
+        self.workspace = graded[0].workspace
+        if self.rules.integrity != "off":
+            suspects = dict.fromkeys(name for one in graded for name in one.suspects)
+            if self.rules.is_static:
+                suspects |= dict.fromkeys(self.n_leads)
+            settled = {one["trajectory_id"] for one in self.verdicts}
+            for name in (name for name in suspects if name not in settled):
+                is_proven = any(name in one.suspects for one in graded)
+                await self._put_to_vote(name, [True] if is_proven else [])
+        rankings = [one.settle(self._confirmed, self.rules) for one in graded]
+        if self.rules.repeats > 1:
+            self.repeats = [one.record(ranking) for one, ranking in zip(graded, rankings, strict=True)]
+        shown_as = _by_trajectory(self.workspace)
+        aligned = [one.rename(ranking, shown_as) for one, ranking in zip(graded, rankings, strict=True)]
+        candidates = tuple(
+            self._with_vote_findings(one) for one in combine_gradings(aligned, self.rules.rubric)
+        )
+        self._tell_tiers_if_kept(candidates)
+        reason = _reason(_without(group, self._confirmed), self.rules)
+        return Judgement(
+            "graded" if reason == "eligible" else "skipped",
+            None if reason == "eligible" else reason,
+            candidates,
+        )
+
+    async def _grade_once(self, group: Group, seed: int) -> "_Round | VerdictError":
+        """One grading; a bad verdict is a result, for the other gradings may still make a ranking."""
+        workspace, checks = self._open(group, seed)
+        try:
+            outcome = await judge(workspace, checks, self.talks, self.rules)
+        except VerdictError as error:
+            return error
+        return _Round(seed, workspace, outcome)
+
+    async def _put_to_vote(self, name: str, votes: list[bool]) -> None:
+        """Ask until one says no or enough have said yes; `votes` are those that were given already."""
+        vote: Vote | None = None
+        while len(votes) < self.rules.integrity_votes and all(votes):
+            # The first vote keeps the blind ids of the ranking, so that its findings can stand there.
+            seed = self.seed - _SEED_STRIDE * len(votes)
+            workspace, checks = self._open(self.group, seed)
+            cast = await ask_vote(show_only(workspace, _by_trajectory(workspace)[name]), checks, self.talks)
+            votes.append(cast.is_violation)
+            vote = vote or cast
+        is_confirmed = all(votes)
+        if is_confirmed:
+            self._confirmed[name] = vote or Vote(is_violation=True)
+        self.verdicts.append(
+            {
+                "trajectory_id": name,
+                "verdict": "confirmed" if is_confirmed else "disputed" if any(votes) else "unproven",
+                "votes": votes,
+                "rationale": vote.rationale if vote else "",
+            }
+        )
+
+    def _tell_tiers_if_kept(self, candidates: Sequence[RankedCandidate]) -> None:
+        """Beside each confirmed verdict: the tier of its scores, for those who do not want to act on it."""
+        tiers = {
+            one.trajectory_id: assign_tier(one.scores, one.flags, self.rules.rubric)
+            for one in candidates
+            if one.is_integrity_violation
+        }
+        for verdict in self.verdicts:
+            if verdict["trajectory_id"] in tiers:
+                verdict["tier_if_kept"] = tiers[str(verdict["trajectory_id"])]
+
+    def _with_vote_findings(self, candidate: RankedCandidate) -> RankedCandidate:
+        """A violation that only votes have shown carries their findings."""
+        vote = self._confirmed.get(candidate.trajectory_id)
+        if vote is None or any(FLAG in finding.supports for finding in candidate.findings):
+            return candidate
+        return replace(candidate, findings=(*candidate.findings, *vote.findings))
+
+    def _open(self, group: Group, seed: int) -> tuple[Workspace, CheckRunner | None]:
+        means = self.means
+        workspace = Workspace(group, seed=seed, repository=means.repository)
+        if means.open_sandbox is None:
+            return workspace, None
+        runner = CheckRunner(
+            workspace, means.sandbox_name, means.open_sandbox, max_seconds=means.check_seconds
+        )
+        self._runners.append(runner)
+        return workspace, runner
+
+    def _count_leads(self) -> None:
+        for blind_id in self.workspace.candidates:
+            attempt = self.workspace.attempts[blind_id]
+            n_leads = len(attempt.leads) + len(find_tampering(attempt.patch))
+            if n_leads:
+                self.n_leads[attempt.trajectory.trajectory_id] = n_leads
+
+
+def repeat_seeds(group: Group, seed: int, n: int) -> list[int]:
+    """A seed for each grading; their orders of the candidates differ as long as there are other orders."""
+    passing = [trajectory.trajectory_id for trajectory in group.passing]
+    seeds: list[int] = []
+    orders: set[tuple[str, ...]] = set()
+    for number in range(n):
+        tries = [seed + _SEED_STRIDE * number + offset for offset in range(_MAX_SEED_TRIES if number else 1)]
+        by_seed = {one: tuple(permute(passing, one, group.key)) for one in tries}
+        chosen = next((one for one in tries if by_seed[one] not in orders), tries[0])
+        seeds.append(chosen)
+        orders.add(by_seed[chosen])
+    return seeds
+
+
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """One grading of the whole group."""
+
+    seed: int
+    workspace: Workspace
+    outcome: Outcome
+
+    @property
+    def suspects(self) -> tuple[str, ...]:
+        """The trajectories whose integrity flag the judge proved."""
+        return tuple(self.workspace.trajectory_ids[name] for name in proven_violations(self.outcome.reviewed))
+
+    def settle(self, confirmed: Mapping[str, Vote], rules: GradingRules) -> tuple[RankedCandidate, ...]:
+        names = self.workspace.trajectory_ids
+        violations = [blind_id for blind_id, name in names.items() if name in confirmed]
+        reviewed = decide_violations(self.outcome.reviewed, violations)
+        return settle(reviewed, self.outcome.order, names, self.workspace.twins, rules.rubric)
+
+    def record(self, ranking: Sequence[RankedCandidate]) -> dict[str, object]:
+        shown_as = _by_trajectory(self.workspace)
+        candidates = {
+            one.trajectory_id: {
+                "blind_id": shown_as[one.trajectory_id],
+                "tier": one.tier,
+                "rank": one.rank,
+                "weighted_score": one.weighted_score,
+            }
+            for one in ranking
+        }
+        return {"seed": self.seed, "candidates": candidates}
+
+    def rename(
+        self, ranking: Sequence[RankedCandidate], shown_as: Mapping[str, str]
+    ) -> tuple[RankedCandidate, ...]:
+        """The ranking with the blind ids of another grading in its findings."""
+        names = {blind_id: shown_as[name] for blind_id, name in self.workspace.trajectory_ids.items()}
+        return tuple(
+            replace(one, findings=tuple(rename_owner(finding, names) for finding in one.findings))
+            for one in ranking
+        )
+
+
+def _by_trajectory(workspace: Workspace) -> dict[str, str]:
+    return {name: blind_id for blind_id, name in workspace.trajectory_ids.items()}
+
+
+def _reason(group: Group, rules: GradingRules) -> str:
+    """`eligible`, or why the group is not ranked."""
+    if rules.ranks_all_pass and len(group.passing) >= 2:
+        return "eligible"
+    return reason_of(len(group.trajectories), len(group.passing))
+
+
+def _without(group: Group, violations: Mapping[str, Vote]) -> Group:
+    """The group with its violations as failures."""
+    return replace(
+        group,
+        trajectories=tuple(
+            replace(one, passed=False) if one.trajectory_id in violations else one
+            for one in group.trajectories
+        ),
+    )

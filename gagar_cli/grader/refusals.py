@@ -1,0 +1,116 @@
+"""What an error status of an endpoint means: ask again, ask otherwise, or give up on this group or on the run.
+
+Servers word the same refusal in many ways; the phrases here are what vLLM, SGLang, llama.cpp, Ollama, LiteLLM,
+OpenRouter and the hosted ones say. A phrase is only looked for in errors, never in an answer.
+"""
+
+import email.utils
+import math
+import re
+import time
+from typing import TYPE_CHECKING, NoReturn
+
+from gagar_cli.errors import ContextOverflowError, EndpointError
+from gagar_cli.grader.replies import RetryableError, shown
+
+if TYPE_CHECKING:
+    import httpx2
+
+MAX_RETRY_AFTER_SECONDS = 60.0
+
+_FATAL_HINTS = {
+    401: "set the variable named by `--api-key-env` to a valid key",
+    403: "the key is valid but may not use this model",
+    404: "check `--base-url` (it usually ends in /v1) and `--model`",
+}
+_OVERFLOW = re.compile(
+    r"context.{0,20}(?:length|window|size|limit)|maximum.{0,20}(?:context|prompt|input).{0,20}(?:length|tokens)|prompt is too long"
+    r"|input.{0,30}too (?:long|large)|too many (?:input )?tokens|exceeds? the (?:available |max\w* )?(?:context|input|number of tokens)"
+    r"|input length.{0,60}exceed|longer than the model|reduce the length|(?:input|prompt) tokens.{0,40}(?:exceed|limit|greater)"
+    r"|exceed_context_size|context_length_exceeded|string_above_max_length",
+    re.IGNORECASE,
+)
+_NO_TOOLS = re.compile(
+    r"(?:not|n't|no endpoints found that) (?:support|allow|accept|permit|implement)\w*.{0,60}(?:tool|function)"
+    r"|tool[\w -]*(?:is|are)?.{0,30}(?:not|un)[ -]?(?:support|available|implemented|permitted|recogni[sz]ed)"
+    r"|enable-auto-tool-choice|tool-call-parser|tools param requires|requires? --jinja|function calling is not"
+    r"|\btools\b.{0,80}(?:extra inputs|extra_forbidden|unknown|unexpected|unrecogni[sz]ed)"
+    r"|(?:extra inputs|extra_forbidden|unknown|unexpected|unrecogni[sz]ed|unsupported).{0,60}\btools\b",
+    re.IGNORECASE | re.DOTALL,
+)
+_NO_SCHEMA = re.compile(
+    r"response_format|json[_ ]schema|structured.?output|guided|grammar|xgrammar|outlines", re.IGNORECASE
+)
+_WRONG_CAP = re.compile(r"max_tokens|max_completion_tokens", re.IGNORECASE)
+_WORD_OF_REFUSAL = re.compile(
+    r"not supported|unsupported|unknown|unrecogni[sz]ed|unexpected|extra|forbidden|not permitted|not allowed|instead|invalid",
+    re.IGNORECASE,
+)
+_REASONING_FIELD = re.compile(r"reasoning(?:_content)?", re.IGNORECASE)
+
+
+class ProtocolRefusedError(Exception):
+    """The endpoint cannot be asked in this way; the text says what it answered."""
+
+
+class ParameterRefusedError(Exception):
+    """A parameter is spelt otherwise here, or not taken; `name` is `max_tokens` or `reasoning`."""
+
+    def __init__(self, name: str, message: str) -> None:
+        super().__init__(message)
+        self.name = name
+
+
+def raise_for_status(status: int, text: str, response: "httpx2.Response", *, protocol: str) -> NoReturn:
+    """Raise what an error status means.
+
+    Raises:
+        RetryableError: it may pass when asked again.
+        ProtocolRefusedError: tools, or a schema, are not taken here.
+        ParameterRefusedError: a parameter is not taken here.
+        ContextOverflowError: the request is longer than the model's window.
+        EndpointError: anything else; fatal for 401, 403, 404 and redirects.
+    """
+    told = f"status {status}: {shown(text)}"
+    if status not in (401, 403, 429) and status >= 400:
+        _raise_for_words(status, text, told, protocol)
+    if status in (408, 409, 429) or status >= 500:
+        raise RetryableError(told, retry_after_seconds(response))
+    if status < 400:
+        raise EndpointError(
+            f"the endpoint redirects ({told})", "give the final address as `--base-url`", is_fatal=True
+        )
+    raise EndpointError(
+        f"the endpoint refused ({told})", _FATAL_HINTS.get(status), is_fatal=status in _FATAL_HINTS
+    )
+
+
+def _raise_for_words(status: int, text: str, told: str, protocol: str) -> None:
+    is_refusal = status in (400, 413, 422)
+    if is_refusal and _WRONG_CAP.search(text) and _WORD_OF_REFUSAL.search(text) and not _is_overflow(text):
+        raise ParameterRefusedError("max_tokens", told)
+    if (is_refusal or status == 500) and _is_overflow(text):
+        raise ContextOverflowError(f"the conversation is longer than the model's window ({told})")
+    if protocol == "tools" and status in (400, 404, 422, 500, 501) and _NO_TOOLS.search(text):
+        raise ProtocolRefusedError(told)
+    if protocol == "json-schema" and status in (400, 404, 422, 500, 501) and _NO_SCHEMA.search(text):
+        raise ProtocolRefusedError(told)
+    if is_refusal and _REASONING_FIELD.search(text) and _WORD_OF_REFUSAL.search(text):
+        raise ParameterRefusedError("reasoning", told)
+
+
+def _is_overflow(text: str) -> bool:
+    return _OVERFLOW.search(text) is not None
+
+
+def retry_after_seconds(response: "httpx2.Response") -> float | None:
+    """The wait that the endpoint asks for, in seconds, at most `MAX_RETRY_AFTER_SECONDS`; None where it asks none."""
+    text = response.headers.get("retry-after", "")
+    try:
+        seconds = float(text)
+    except ValueError:
+        try:
+            seconds = email.utils.parsedate_to_datetime(text).timestamp() - time.time()
+        except (ValueError, TypeError, OverflowError):
+            return None
+    return min(max(seconds, 0.0), MAX_RETRY_AFTER_SECONDS) if math.isfinite(seconds) else None

@@ -1,0 +1,52 @@
+"""The conversations of one group's grading: they share its budget, its cost and its log."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from gagar_cli.errors import LimitError
+from gagar_cli.grader.acceptance import Acceptance
+from gagar_cli.grader.client import EndpointClient
+from gagar_cli.grader.loop import Conversation, GroupLimits, Usage
+from gagar_cli.grader.tools import Toolbox
+
+
+@dataclass(slots=True)
+class Talks:
+    """Holds conversations one after the other; turns are limited for each, tokens and seconds for all together."""
+
+    client: EndpointClient
+    limits: GroupLimits
+    messages: list[Mapping[str, Any]] = field(default_factory=list)
+    """Of all conversations, one behind the other; each starts with its system message."""
+    usage: Usage = field(default_factory=Usage)
+    _started: float = field(default_factory=time.monotonic)
+
+    async def hold(self, opening: Sequence[dict[str, Any]], toolbox: Toolbox, acceptance: Acceptance) -> None:
+        """One conversation, until its submission is accepted.
+
+        Raises:
+            VerdictError: no usable submission came of it.
+            LimitError: a budget is used up.
+            EndpointError: the endpoint failed.
+        """
+        conversation = Conversation(opening, toolbox, acceptance, self.client, self._remaining())
+        try:
+            await conversation.run()
+        finally:
+            self.messages += conversation.messages
+            self.usage.n_calls += conversation.usage.n_calls
+            self.usage.n_input_tokens += conversation.usage.n_input_tokens
+            self.usage.n_cached_tokens += conversation.usage.n_cached_tokens
+            self.usage.n_output_tokens += conversation.usage.n_output_tokens
+            self.usage.n_estimated_calls += conversation.usage.n_estimated_calls
+
+    def _remaining(self) -> GroupLimits:
+        n_tokens = self.limits.max_tokens - self.usage.n_input_tokens - self.usage.n_output_tokens
+        seconds = self.limits.max_seconds - (time.monotonic() - self._started)
+        if n_tokens <= 0:
+            raise LimitError(f"no ranking within {self.limits.max_tokens} tokens")
+        if seconds <= 0:
+            raise LimitError(f"no ranking within {self.limits.max_seconds:g} s")
+        return replace(self.limits, max_tokens=n_tokens, max_seconds=seconds)

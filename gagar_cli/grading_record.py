@@ -1,0 +1,184 @@
+"""Where a grading run keeps what is done: its ledger and conversations, or standard output; and what earlier runs left.
+
+A group is settled when an earlier run graded it under the same settings from the same input, or when it met a verdict
+that asking again would not change. A correction by a person stands as long as the group's input does.
+"""
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, replace
+from typing import Any, NamedTuple, Self
+
+from gagar_cli.core.lateness import LATE
+from gagar_cli.core.overriding import is_overridden
+from gagar_cli.core.ranking import GroupRanking
+from gagar_cli.core.schema import Group, GroupKey
+from gagar_cli.core.spending import Spending, spending_of
+from gagar_cli.errors import OutputError
+from gagar_cli.grader.session import OWED_REASONS
+from gagar_cli.io.conversations import ConversationLog
+from gagar_cli.io.ledger import Ledger
+from gagar_cli.io.rankings import ranking_from_record, ranking_to_record
+from gagar_cli.io.writers import StdoutRecords
+
+Messages = Sequence[Mapping[str, Any]]
+
+
+class _Pending(NamedTuple):
+    """A ranking that is not written yet."""
+
+    ranking: GroupRanking
+    messages: Messages
+    is_new: bool
+    """Whether the ledger does not have it as it is."""
+
+
+class RunRecord:
+    """What a run has done, and what it found done. A context manager."""
+
+    def __init__(self, output: str, ledger_path: str | None, *, overwrite: bool) -> None:
+        self.rankings: dict[GroupKey, GroupRanking] = {}
+        """Of this run, resumed ones too, in the order in which they came."""
+        self.done: dict[GroupKey, GroupRanking] = {}
+        """The last line of each group that earlier runs left."""
+        self.spent = Spending()
+        """By this run and the earlier ones of its ledger."""
+        self.config_digest = ""
+        self.notes: list[str] = []
+        self.ledger_path = ledger_path
+        self._overwrite = overwrite
+        self._stack = ExitStack()
+        self._ledger: Ledger | None = None
+        self._conversations: ConversationLog | None = None
+        self._stdout = StdoutRecords() if output == "-" else None
+        self._pending: list[_Pending] = []
+        self._writing = asyncio.Lock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        with self._stack:
+            # What was finished in the moment of a stop is kept too; a disk that is full has said so already.
+            if self._pending and not (kind is not None and issubclass(kind, OutputError | BrokenPipeError)):
+                self._write()
+
+    def open(self, config: Mapping[str, object]) -> None:
+        """Open the ledger of a run with these settings and read what is in it.
+
+        Raises:
+            UsageError: it was written under other ones.
+            OutputError: it is locked, or cannot be written.
+            InputError: a line of it is damaged.
+        """
+        self.config_digest = digest(config)
+        path = self.ledger_path
+        if path is None:
+            return
+        self._ledger = self._stack.enter_context(Ledger.open(path, config=config, overwrite=self._overwrite))
+        self.notes = self._ledger.notes
+        self._conversations = self._stack.enter_context(
+            ConversationLog(f"{path}.conversations.jsonl.zst", overwrite=self._overwrite)
+        )
+        for record in self._ledger.records:
+            ranking = ranking_from_record(record)
+            self.done[ranking.key] = ranking
+            if not is_amendment(ranking):
+                self.spent += spending_of(ranking.grader)
+        self._ledger.records.clear()
+
+    def settled(self, key: GroupKey, input_digest: str, *, owed: Collection[str] = ()) -> GroupRanking | None:
+        """The ranking that an earlier run settled this group with, from this input; None where it is to be graded.
+
+        `owed`: further starts of reasons that are tried again.
+        """
+        earlier = self.done.get(key)
+        if earlier is None:
+            return None
+        if is_overridden(earlier):
+            if earlier.input_digest == input_digest:
+                return earlier
+            self.notes.append(f"group {key}: was overridden, but its input changed: it is graded again")
+            return None
+        if earlier.config_digest != self.config_digest or earlier.input_digest != input_digest:
+            return None
+        return None if is_owed(earlier, owed) else earlier
+
+    async def keep(self, ranking: GroupRanking, messages: Messages = ()) -> None:
+        """Put a ranking where it belongs, once, with its conversation where it is new; it is there on return.
+
+        Written in a thread, as a disk that takes its time would stop all groups; what others finish meanwhile goes
+        with the next write. Once begun a write is waited for, whatever else is cancelled.
+
+        Raises:
+            OutputError: it cannot be written.
+            BrokenPipeError: nobody reads standard output any more.
+        """
+        self._note(ranking, messages)
+        async with self._writing:
+            if self._pending:
+                write = asyncio.ensure_future(asyncio.to_thread(self._write))
+                try:
+                    await asyncio.shield(write)
+                except asyncio.CancelledError:
+                    await write
+                    raise
+
+    def keep_all(self, rankings: Iterable[GroupRanking]) -> None:
+        """The same for rankings that need no grading, by one write.
+
+        Raises:
+            OutputError: they cannot be written.
+            BrokenPipeError: nobody reads standard output any more.
+        """
+        for ranking in rankings:
+            self._note(ranking, ())
+        self._write()
+
+    def _note(self, ranking: GroupRanking, messages: Messages) -> None:
+        if messages:
+            self.spent += spending_of(ranking.grader)
+        earlier = self.done.get(ranking.key)
+        self.rankings[ranking.key] = self.done[ranking.key] = ranking
+        self._pending.append(_Pending(ranking, messages, is_new=earlier is None or earlier != ranking))
+
+    def _write(self) -> None:
+        pending, self._pending = self._pending, []
+        records = [(each, ranking_to_record(each.ranking)) for each in pending]
+        for each in pending:
+            if each.messages and self._conversations is not None:
+                self._conversations.append(each.ranking.key, each.messages)
+        new = [record for each, record in records if each.is_new]
+        if self._ledger is not None and new:
+            self._ledger.append(*new)
+        for _, record in records:
+            if self._stdout is not None and not self._stdout.write(record):
+                raise BrokenPipeError
+
+
+def is_owed(ranking: GroupRanking, more_reasons: Collection[str] = ()) -> bool:
+    """Whether a group with this ranking is to be tried again; `more_reasons` are further starts of reasons."""
+    if ranking.status == "ungraded":
+        return (ranking.reason or "").startswith((*OWED_REASONS, *more_reasons))
+    return ranking.status == "skipped" and not ranking.grader
+
+
+def is_amendment(ranking: GroupRanking) -> bool:
+    """Whether a line only corrects or marks an earlier one: its grading was paid for there."""
+    return is_overridden(ranking) or (ranking.reason or "").startswith(LATE)
+
+
+def digest_group(group: Group) -> str:
+    """A digest of what is graded; where the records lie does not matter."""
+    return digest(
+        asdict(replace(group, trajectories=tuple(replace(one, where="") for one in group.trajectories)))
+    )
+
+
+def digest(value: object) -> str:
+    """Sixteen hex digits of a value's canonical JSON."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), default=str)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]

@@ -1,0 +1,82 @@
+"""What a growing dump's index holds: rows, the trajectories that they make, and what a look at the files found."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from gagar_cli.core.schema import GroupKey
+from gagar_cli.io.records import Scalars
+from gagar_cli.io.sources import Place
+from gagar_cli.io.tails import Tail
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One record of the index."""
+
+    tail: Tail
+    place: Place
+    item: int | None
+    trajectory_id: str
+    scalars: Scalars
+    is_eligible: bool
+
+    @property
+    def where(self) -> str:
+        """Its place as messages tell it."""
+        return f"{self.tail.name}:{self.place.line}" + ("" if self.item is None else f"[{self.item}]")
+
+    @property
+    def verdict(self) -> str:
+        """What the segments of one trajectory must agree in."""
+        found = self.scalars
+        return repr((found.reward, found.resolved, found.infra_failure, found.mask_sample))
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What a look found: a record of a group, or a mark of its end."""
+
+    kind: Literal["record", "end_of_group"]
+    key: GroupKey
+    row: Row | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A trajectory of a group: its rows (several where it has segments), and how it counts by now."""
+
+    rows: tuple[Row, ...]
+    passed: bool
+    invalid: bool
+    reward: float
+
+    @property
+    def trajectory_id(self) -> str:
+        """Its id."""
+        return self.rows[0].trajectory_id
+
+    @property
+    def is_eligible(self) -> bool:
+        """Whether it meets the run's condition."""
+        return self.rows[0].is_eligible
+
+
+def judge_member(
+    rows: Sequence[Row], *, has_resolved: bool, has_reward: bool, pass_threshold: float
+) -> Member:
+    """The trajectory of these rows, judged as `io/index.py` judges a whole dump's.
+
+    `has_resolved`, `has_reward`: whether any record of the dump has that field, respectively a value of it.
+    """
+    rows = sorted(rows, key=lambda row: -1 if row.scalars.segment is None else row.scalars.segment)
+    found = rows[0].scalars
+    reward = found.reward
+    if not has_reward and found.resolved is not None:
+        reward = float(found.resolved)
+    number = math.nan if reward is None else reward
+    is_unknown = has_resolved and found.resolved is None
+    is_invalid = found.infra_failure or found.mask_sample or is_unknown or math.isnan(number)
+    passed = bool(found.resolved) if has_resolved else number >= pass_threshold
+    return Member(tuple(rows), passed and not is_invalid, is_invalid, math.nan if is_invalid else number)

@@ -1,0 +1,50 @@
+"""The native formats, in the order in which they are tried: the first one that takes a file has it."""
+
+from gagar_cli.io.formats import (
+    harbor,
+    mini_swe_agent,
+    nemo_gym,
+    openhands,
+    predictions,
+    refused,
+    rllm,
+    swe_agent,
+    tables,
+    terminal_bench,
+    trainers,
+    verdicts,
+    verifiers,
+)
+from gagar_cli.io.formats.base import Format
+from gagar_cli.io.formats.files import Sample
+
+FORMATS: dict[str, Format] = {
+    each.name: each
+    for each in (
+        harbor.FORMAT,
+        harbor.JOB,
+        harbor.ATIF,
+        terminal_bench.FORMAT,
+        mini_swe_agent.FORMAT,
+        swe_agent.FORMAT,
+        predictions.FORMAT,
+        rllm.FORMAT,
+        *verifiers.FORMATS,
+        nemo_gym.FORMAT,
+        nemo_gym.INPUTS,
+        openhands.FORMAT,
+        openhands.EVENTS,
+        *trainers.FORMATS,
+        *tables.FORMATS,
+        *refused.FORMATS,
+        verdicts.FORMAT,
+    )
+}
+
+
+def recognise(sample: Sample) -> tuple[Format, str] | None:
+    """The format of a file and why; None for one that is canonical, or nothing that is known."""
+    for each in FORMATS.values():
+        if (why := each.detect(sample)) is not None:
+            return each, why
+    return None

@@ -1,0 +1,113 @@
+"""What a native format is: how it is recognised, how its records become canonical ones, and how that is told.
+
+A format never sees the command line. It is given a sample of a file and says why it takes it; it is given the file and
+yields canonical records (FORMATS.md section 6 in the design: the ecosystem's own names) with the line they come from.
+What it cannot know stays out: a verdict that is missing is null or absent, never false.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+from gagar_cli.errors import InputError
+from gagar_cli.io.formats.files import NativeFile, Sample
+
+Record = dict[str, Any]
+Role = Literal["attempts", "predictions", "verdicts", "refused"]
+
+
+class Row(NamedTuple):
+    """One canonical record, or why there is none, and the line (or number) of the native record."""
+
+    line: int
+    record: Record | InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a format may know of a file beside its content."""
+
+    run: str = ""
+    """The run that the file belongs to: the part of its path that tells it from others; empty for a lone file."""
+    keep_raw: bool = False
+    """Whether what no canonical field takes is kept as JSON text under `raw`."""
+    notes: list[str] = field(default_factory=list)
+    """What is to be told about the file, appended while it is read."""
+
+
+Reader = Callable[[NativeFile, Context], Iterator[Row]]
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One native format."""
+
+    name: str
+    """As `--format` takes it."""
+    title: str
+    container: str
+    """What lies on disk."""
+    detect: Callable[[Sample], str | None]
+    """Why a file is taken for this format, from its content; None where it is not."""
+    read: Reader | None
+    """None where the format only says a verdict, or is refused."""
+    mapping: Mapping[str, str]
+    """Canonical field to where it comes from, for `gagar formats`."""
+    role: Role = "attempts"
+    needs_join: str = ""
+    """What only `--join` can add."""
+    is_one_attempt: bool = False
+    """Whether a file is one attempt, named after its instance."""
+
+
+class Lift:
+    """A native record while it is emptied: what is taken goes into the canonical record, the rest stays for `raw`."""
+
+    def __init__(self, record: Mapping[str, Any]) -> None:
+        self.rest: Record = dict(record)
+
+    def peek(self, path: str, default: Any = None) -> Any:
+        """The value at a dotted path; the record keeps it."""
+        value: Any = self.rest
+        for part in path.split("."):
+            if not isinstance(value, Mapping) or part not in value:
+                return default
+            value = value[part]
+        return value
+
+    def take(self, path: str, default: Any = None) -> Any:
+        """The value at a dotted path, which leaves the record."""
+        *parents, last = path.split(".")
+        holder = self.rest
+        for part in parents:
+            child = holder.get(part)
+            if not isinstance(child, Mapping):
+                return default
+            holder[part] = dict(child)  # the caller's record stays as it was
+            holder = holder[part]
+        return holder.pop(last, default)
+
+    def text(self, path: str) -> str | None:
+        """Text at a path, taken; a value of another type stays where it is."""
+        value = self.peek(path)
+        return self.take(path) if isinstance(value, str) else None
+
+    def number(self, path: str) -> float | None:
+        """A number at a path, taken; a value of another type stays where it is."""
+        value = self.peek(path)
+        return self.take(path) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+    def integer(self, path: str) -> int | None:
+        """An integer at a path, taken; a value of another type stays where it is."""
+        value = self.peek(path)
+        return self.take(path) if isinstance(value, int) and not isinstance(value, bool) else None
+
+    def flag(self, path: str) -> bool | None:
+        """True or false at a path, taken; a value of another type stays where it is."""
+        value = self.peek(path)
+        return self.take(path) if isinstance(value, bool) else None
+
+
+def known(**fields: Any) -> Record:
+    """The fields that have a value: what is unknown stays out of the record."""
+    return {name: value for name, value in fields.items() if value is not None}

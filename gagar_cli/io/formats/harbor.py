@@ -1,0 +1,258 @@
+"""Harbor trials with their ATIF trajectories: `<job>/<trial>/{result.json, agent/trajectory.json, verifier/*}`.
+
+A trial whose agent ran out of time or context keeps its reward and counts; one that the environment, the model's API
+or the verifier broke has none, whatever `reward` stands there. Unknown exceptions keep a reward that exists.
+A trajectory without a trial is an attempt without a verdict.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from gagar_cli.core.messages_agents import atif_messages
+from gagar_cli.errors import InputError
+from gagar_cli.io.formats.base import Context, Format, Lift, Record, Row, known
+from gagar_cli.io.formats.files import NativeFile, Sample
+from gagar_cli.io.formats.parts import attempt_id, finished
+
+MAX_LOG_BYTES = 16 * 1024**2
+_TRUNCATED = {
+    "AgentTimeoutError": "truncated_time",
+    "ContextWindowExceededError": "truncated_context",
+    "ContextLengthExceededError": "truncated_context",
+    "OutputTokenExceededError": "truncated_context",
+    "OutputLengthExceededError": "truncated_context",
+}
+_INVALID_WORDS = (
+    "Verifier", "RewardFile", "Environment", "Api", "RateLimit", "ServiceUnavailable", "InternalServer", "Connection",
+    "Authentication", "Docker", "Sandbox", "Cancelled", "AgentSetup", "Download", "Healthcheck", "HealthCheck",
+)  # fmt: skip
+"""In names of exceptions that leave no valid reward."""
+
+
+def detect(sample: Sample) -> str | None:
+    """A document of one trial."""
+    if sample.container in ("document", "lines") and {"trial_name", "task_checksum"} <= sample.keys:
+        return "trial_name and task_checksum: a trial of Harbor"
+    return None
+
+
+def detect_job(sample: Sample) -> str | None:
+    """A document of a whole job, which only counts."""
+    if sample.container in ("document", "lines") and {"n_total_trials", "stats"} <= sample.keys:
+        return "n_total_trials and stats: a job of Harbor"
+    return None
+
+
+def detect_atif(sample: Sample) -> str | None:
+    """A document in the trajectory interchange format."""
+    if sample.container not in ("document", "lines") or not isinstance(sample.first, Mapping):
+        return None
+    version = sample.first.get("schema_version")
+    return (
+        f'schema_version is "{version}"' if isinstance(version, str) and version.startswith("ATIF-") else None
+    )
+
+
+def read(file: NativeFile, context: Context) -> Iterator[Row]:
+    """The one trial of a file, with what lies beside it."""
+    document = file.document()
+    if not isinstance(document, Mapping) or not isinstance(document.get("task_name"), str):
+        yield Row(1, InputError(f"{file.name}:1: task_name is missing, expected a trial of Harbor"))
+        return
+    folder = Path(file.path).parent
+    trajectory: Any = None
+    try:
+        trajectory = _json_beside(folder / "agent" / "trajectory.json")
+    except InputError as error:
+        context.notes.append(f"{error.message}: read without its messages")
+    yield Row(1, _trial(document, trajectory, folder, context))
+
+
+def read_atif(file: NativeFile, context: Context) -> Iterator[Row]:
+    """The trajectory of a file, or one a line where several were collected."""
+    for number, document in file.values():
+        if isinstance(document, InputError):
+            yield Row(number, document)
+        elif isinstance(document, Mapping):
+            yield Row(number, _alone(document, file, context))
+        else:
+            yield Row(number, InputError(f"{file.name}:{number}: no object, expected an ATIF trajectory"))
+
+
+def _alone(document: Mapping[str, Any], file: NativeFile, context: Context) -> Record:
+    """A trajectory without a trial."""
+    lift = Lift(document)
+    name = Path(file.path).name.removesuffix(".json").removesuffix(".trajectory")
+    session = lift.text("session_id")
+    instance_id = session or name
+    record: Record = {
+        "group_id": instance_id,
+        "group_id_source": "field:session_id" if session else "file_name",
+        "instance_id": instance_id,
+        "trajectory_id": lift.text("trajectory_id") or attempt_id(context, name),
+        "resolved": None,
+        **_logged(lift),
+        "source_format": str(lift.peek("schema_version")),
+    }
+    return finished(record, lift, context)
+
+
+def _logged(lift: Lift) -> Record:
+    """What an ATIF trajectory says."""
+    steps = lift.take("steps")
+    steps = steps if isinstance(steps, list) else []
+    replies = sum(isinstance(step, Mapping) and step.get("source") == "agent" for step in steps)
+    return {
+        "messages": atif_messages(steps),
+        **known(
+            agent_name=lift.text("agent.name"),
+            agent_version=lift.text("agent.version"),
+            model_name_or_path=lift.text("agent.model_name"),
+            n_turns=replies,
+            n_input_tokens=lift.integer("final_metrics.total_prompt_tokens"),
+            n_output_tokens=lift.integer("final_metrics.total_completion_tokens"),
+            cost_usd=lift.number("final_metrics.total_cost_usd"),
+        ),
+    }
+
+
+def _trial(document: Mapping[str, Any], trajectory: Any, folder: Path, context: Context) -> Record:
+    lift = Lift(document)
+    task = str(lift.take("task_name"))
+    checksum = lift.text("task_checksum")
+    logged = _logged(Lift(trajectory)) if isinstance(trajectory, Mapping) else {}
+    rewards = lift.peek("verifier_result.rewards")
+    exception = lift.peek("exception_info.exception_type")
+    exception = exception if isinstance(exception, str) else None
+    reward = _reward(rewards)
+    is_valid = reward is not None and lift.peek("reward_valid") is not False and not _is_invalid(exception)
+    record: Record = {
+        "group_id": task if checksum is None else f"{task}@{checksum[:12]}",
+        "group_id_source": "field:task_name+task_checksum",
+        "instance_id": task,
+        "trajectory_id": lift.text("trial_name") or attempt_id(context, task),
+        "reward": reward,
+        "resolved": (reward >= 1.0) if is_valid and reward is not None else None,
+        **logged,
+        **known(
+            rewards=rewards if isinstance(rewards, Mapping) else None,
+            agent_name=lift.text("agent_info.name"),
+            agent_version=lift.text("agent_info.version"),
+            model_name_or_path=lift.text("agent_info.model_info.name"),
+            n_input_tokens=lift.integer("agent_result.n_input_tokens"),
+            n_output_tokens=lift.integer("agent_result.n_output_tokens"),
+            cost_usd=lift.number("agent_result.cost_usd"),
+            exit_status=exception,
+            test_output=text_beside(folder / "verifier" / "test-stdout.txt"),
+            tests_status=text_beside(folder / "verifier" / "ctrf.json"),
+        ),
+        **_ending(exception, is_valid=is_valid),
+        "source_format": "harbor",
+    }
+    return finished(record, lift, context)
+
+
+def _ending(exception: str | None, *, is_valid: bool) -> Record:
+    ending: Record = {"termination": "completed", "is_truncated": False}
+    if exception in _TRUNCATED:
+        ending = {"termination": _TRUNCATED[exception], "is_truncated": True}
+    elif exception:
+        ending = {"termination": "agent_error", "is_truncated": False}
+    if is_valid:
+        return {**ending, "infra_failure": False}
+    if _is_invalid(exception):
+        return {**ending, "termination": "aborted", "infra_failure": True, "infra_failure_reason": exception}
+    return ending
+
+
+def _is_invalid(exception: str | None) -> bool:
+    return (
+        exception is not None
+        and exception not in _TRUNCATED
+        and any(word in exception for word in _INVALID_WORDS)
+    )
+
+
+def _reward(rewards: Any) -> float | None:
+    """The reward of that name, or the only one there is."""
+    if not isinstance(rewards, Mapping):
+        return None
+    numbers = {
+        name: float(value)
+        for name, value in rewards.items()
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    }
+    if "reward" in numbers:
+        return numbers["reward"]
+    return next(iter(numbers.values())) if len(numbers) == 1 else None
+
+
+def text_beside(path: Path) -> str | None:
+    """The text of a log beside a record, its middle left out where it is huge; None where there is none."""
+    try:
+        if not path.is_file():
+            return None
+        with path.open("rb") as stream:
+            text = stream.read(MAX_LOG_BYTES + 1)
+    except OSError:
+        return None
+    if len(text) > MAX_LOG_BYTES:
+        text = text[: MAX_LOG_BYTES // 2] + b"\n[cut here]\n"
+    return text.decode("utf-8", "replace")
+
+
+def _json_beside(path: Path) -> Any:
+    if not path.is_file():
+        return None
+    file = NativeFile(str(path))
+    try:
+        return file.document()
+    finally:
+        file.close()
+
+
+FORMAT = Format(
+    name="harbor",
+    title="Harbor jobs and trials",
+    container="<job>/<trial>/result.json, agent/trajectory.json (ATIF), verifier/test-stdout.txt",
+    detect=detect,
+    read=read,
+    is_one_attempt=True,
+    needs_join="patches (predictions), unless the log is enough",
+    mapping={
+        "group_id": "task_name and task_checksum",
+        "trajectory_id": "trial_name",
+        "reward, rewards": "verifier_result.rewards: `reward`, or the only one",
+        "resolved": "that reward at least 1, where it is valid",
+        "infra_failure": "exceptions of the environment, the API or the verifier; never AgentTimeoutError",
+        "is_truncated": "AgentTimeoutError, exceptions of the context's or output's length",
+        "messages": "agent/trajectory.json",
+        "test_output": "verifier/test-stdout.txt",
+    },
+)
+JOB = Format(
+    name="harbor-job",
+    title="Harbor job",
+    container="<job>/result.json",
+    detect=detect_job,
+    read=None,
+    role="refused",
+    needs_join="nothing: it only counts, the trials are in the folders beside it",
+    mapping={},
+)
+ATIF = Format(
+    name="atif",
+    title="ATIF trajectories without a trial",
+    container="*.trajectory.json, one attempt a file",
+    detect=detect_atif,
+    read=read_atif,
+    is_one_attempt=True,
+    needs_join="verdicts and patches",
+    mapping={
+        "group_id, instance_id": "session_id, else the file's name",
+        "messages": "steps; copied context is left out",
+        "n_turns": "steps of the agent",
+        "n_output_tokens, cost_usd": "final_metrics",
+    },
+)

@@ -1,0 +1,119 @@
+"""What several formats share: the end of a record, prompts as group keys, exit texts in one vocabulary."""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from gagar_cli.core.messages import json_text
+from gagar_cli.errors import InputError
+from gagar_cli.io.formats.base import Context, Lift, Record
+from gagar_cli.io.formats.files import NativeFile
+
+_INFRASTRUCTURE = (
+    "docker", "container", "runtime", "connection", "apierror", "api_error", "ratelimit", "rate limit", "retryerror",
+    "serviceunavailable", "internalserver", "authentication", "sandbox", "timeouterror", "environment", "oserror",
+)  # fmt: skip
+_TRUNCATED = (
+    (
+        "truncated_context",
+        ("context", "token limit", "token_limit", "max_prompt_length", "max_response_length", "length"),
+    ),
+    ("truncated_turns", ("iteration", "max_turns", "step_limit", "max_step", "limitsexceeded", "max step")),
+    ("truncated_time", ("time", "deadline")),
+    ("truncated_cost", ("cost", "budget")),
+)
+
+
+def finished(record: Record, lift: Lift, context: Context, *, keep: Sequence[str] = ()) -> Record:
+    """The record, with what nobody took under `raw`; `keep` names what is large and only worth keeping on request."""
+    if not context.keep_raw:
+        for message in record.get("messages") or ():
+            message.pop("extra", None)
+        return record
+    rest = {name: value for name, value in lift.rest.items() if value not in ({}, None) or name in keep}
+    if rest:
+        record["raw"] = json_text(rest)
+    return record
+
+
+def prompt_key(prompt: Any) -> str:
+    """Sixteen hex digits of a prompt: equal prompts, equal groups."""
+    text = prompt if isinstance(prompt, str) else json.dumps(prompt, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def attempt_id(context: Context, *parts: object) -> str:
+    """An id within the group: the run, where there is one, and what tells its attempts apart."""
+    named = [str(part) for part in parts if part not in (None, "")]
+    return "/".join([context.run, *named] if context.run else named)
+
+
+def ended(status: str | None) -> Record:
+    """What an exit text says: `termination`, `is_truncated`, and `infra_failure` where it names infrastructure.
+
+    >>> ended("RateLimitError")
+    {'termination': 'aborted', 'is_truncated': False, 'infra_failure': True, 'infra_failure_reason': 'RateLimitError'}
+    """
+    if status is None:
+        return {}
+    text = status.lower()
+    if (
+        any(word in text.replace(" ", "") or word in text for word in _INFRASTRUCTURE)
+        and "context" not in text
+    ):
+        return {
+            "termination": "aborted",
+            "is_truncated": False,
+            "infra_failure": True,
+            "infra_failure_reason": status[:500],
+        }
+    for termination, words in _TRUNCATED:
+        if any(word in text for word in words):
+            return {"termination": termination, "is_truncated": True}
+    return {"termination": "agent_error", "is_truncated": False}
+
+
+def model_name(value: Any) -> str | None:
+    """A model's name without blanks around it; None for what is no text."""
+    return value.strip() if isinstance(value, str) and value.strip() else None
+
+
+def objects(file: NativeFile, what: str) -> Iterator[tuple[int, Any, InputError | None]]:
+    """The objects of a file with their number; what is none comes as an error."""
+    for number, value in file.values():
+        if isinstance(value, InputError):
+            yield number, None, value
+        elif isinstance(value, Mapping):
+            yield number, value, None
+        else:
+            yield number, None, InputError(f"{file.name}:{number}: no object, expected {what}")
+
+
+def instance_of(value: Any) -> str | None:
+    """The id of a task, as its own record names it."""
+    if not isinstance(value, Mapping):
+        return None
+    return next(
+        (value[key] for key in ("instance_id", "id", "task_id") if text_or_none(value.get(key))), None
+    )
+
+
+def statement_of(value: Any) -> str | None:
+    """What a task asks, as its own record has it; text is the statement itself."""
+    if not isinstance(value, Mapping):
+        return text_or_none(value)
+    return next(
+        (value[key] for key in ("problem_statement", "question", "prompt") if text_or_none(value.get(key))),
+        None,
+    )
+
+
+def text_or_none(value: Any) -> str | None:
+    """Text that is not empty."""
+    return value if isinstance(value, str) and value else None
+
+
+def number_or_none(value: Any) -> float | None:
+    """A number that is no flag."""
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

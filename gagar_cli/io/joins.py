@@ -1,0 +1,256 @@
+"""Joining: verdicts, patches and test outputs from other files, laid over the records of a dump by instance and run.
+
+A report of one run must not speak about another one. With one run in the dump every file is about it; with several, a
+file is about the run that it lies nearest to, else the one it names (itself or by its path); where that is not one,
+it is used for nothing and named. The dump's own verdict stands where both have one: conflicts are counted and shown.
+"""
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+from gagar_cli.core.text import escape_untrusted
+from gagar_cli.errors import InputError
+from gagar_cli.io.formats.files import NativeFile
+from gagar_cli.io.formats.harbor import text_beside
+from gagar_cli.io.formats.verdicts import Fact, Unit, log_unit, read_units
+from gagar_cli.io.records import MISSING, Fields
+from gagar_cli.io.streams import show_path
+
+_MAX_SHOWN = 3
+_MAX_FILES = 200_000
+KEYS = ("instance_id", "group_id", "trajectory_id", "attempt", "resolved", "reward", "infra_failure")
+"""Columns that joining needs, for readers that choose columns."""
+
+
+class _Stored(NamedTuple):
+    """Text kept in the spool."""
+
+    offset: int
+    length: int
+
+
+class Joins:
+    """What all `--join` files say, and how much of it found its attempt."""
+
+    def __init__(self, paths: Sequence[str], runs: Sequence[str]) -> None:
+        self._runs = tuple(dict.fromkeys(runs))
+        """Run directories of the dump; empty for one that has none."""
+        self._spool: BinaryIO | None = None
+        self._texts: dict[int, _Stored] = {}
+        self._used: set[int] = set()
+        self._n_without = 0
+        self._without: list[str] = []
+        self._conflicts: list[str] = []
+        self._n_conflicts = 0
+        self._ambiguous: list[str] = []
+        self._units: dict[str | None, list[Unit]] = {}
+        for path in paths:
+            units = list(_units_of(path))
+            if not units:
+                raise InputError(
+                    f"{show_path(path)}: nothing to join in it",
+                    "expected a report, predictions, test logs, or rows with instance_id and resolved",
+                )
+            self._assign(units)
+
+    def close(self) -> None:
+        """Give back the spool."""
+        if self._spool is not None:
+            self._spool.close()
+
+    def overlay(
+        self, record: dict[str, Any], fields: Fields, *, run: str | None, where: str | None = None
+    ) -> dict[str, Any]:
+        """The record of a run with what the joined files know and it does not; counted where a place is given."""
+        instance_id = fields.find(record, "instance_id")
+        if instance_id is MISSING or instance_id is None:
+            instance_id = fields.find(record, "group_id")
+        facts = self._facts(record, fields, str(instance_id), run)
+        made = dict(record)
+        if not facts and where is not None:
+            self._n_without += 1
+            if len(self._without) < _MAX_SHOWN:
+                self._without.append(
+                    f"{where} ({escape_untrusted(str(instance_id), keep_newlines=False)[:80]})"
+                )
+        for fact, source in facts:
+            self._used.add(id(fact))
+            self._lay(made, fact, fields, where=f"{where} against {source}" if where is not None else "")
+        made.setdefault("resolved", None)
+        return made
+
+    def notes(self) -> Iterator[str]:
+        """What did not fit together, the first ones by name."""
+        yield from self._ambiguous
+        if self._n_without:
+            yield f"--join: {self._n_without:,} records found nothing to join: {', '.join(self._without)}"
+        unused = [
+            f"{_short(unit)} ({escape_untrusted(instance_id, keep_newlines=False)[:80]})"
+            for units in self._units.values()
+            for unit in units
+            for instance_id, facts in unit.facts.items()
+            if not any(id(fact) in self._used for fact in facts)
+        ]
+        if unused:
+            yield f"--join: {len(unused):,} entries are about no record of the dump: {', '.join(unused[:_MAX_SHOWN])}"
+        if self._n_conflicts:
+            shown = "; ".join(self._conflicts)
+            yield f"--join: {self._n_conflicts:,} verdicts contradict the one that stands: {shown}"
+
+    def _assign(self, units: Sequence[Unit]) -> None:
+        for unit in units:
+            run = self._run_of(unit, n_named=sum(each.run is not None for each in units))
+            if run is MISSING:
+                if unit.run is None:
+                    self._ambiguous.append(
+                        f"--join: {unit.source} is used for nothing: it lies nearest to no single run of the dump"
+                    )
+                continue
+            self._keep_texts(unit)
+            self._units.setdefault(run if isinstance(run, str) else None, []).append(unit)
+        n_lost = [
+            unit.run for unit in units if unit.run is not None and self._run_of(unit, n_named=2) is MISSING
+        ]
+        if n_lost and len(units) > 1:
+            named = ", ".join(
+                escape_untrusted(str(each), keep_newlines=False) for each in n_lost[:_MAX_SHOWN]
+            )
+            self._ambiguous.append(
+                f"--join: {units[0].source}: {len(n_lost)} runs are not in the dump: {named}"
+            )
+
+    def _run_of(self, unit: Unit, *, n_named: int) -> object:
+        """The run that a unit is about: a directory, None for any, `MISSING` where it cannot be told."""
+        if not self._runs:
+            return None if n_named <= 1 else MISSING
+        if unit.run is not None:
+            found = [run for run in self._runs if _are_alike(unit.run, Path(run).name)]
+            if len(found) == 1:
+                return found[0]
+            return None if len(self._runs) == 1 and n_named == 1 else MISSING
+        if len(self._runs) == 1:
+            return None
+        parts = Path(unit.path).resolve().parts
+        depths = [_n_common(parts, Path(run).resolve().parts) for run in self._runs]
+        if depths.count(max(depths)) == 1:
+            return self._runs[depths.index(max(depths))]
+        names = [*parts[:-1], *Path(parts[-1]).name.split(".")]
+        found = [run for run in self._runs if any(_are_alike(name, Path(run).name) for name in names)]
+        return found[0] if len(found) == 1 else MISSING
+
+    def _facts(
+        self, record: Mapping[str, Any], fields: Fields, instance_id: str, run: str | None
+    ) -> list[tuple[Fact, str]]:
+        trajectory_id = fields.find(record, "trajectory_id")
+        attempt = record.get("attempt")
+        found: list[tuple[Fact, str]] = []
+        for unit in [*self._units.get(run, ()), *(self._units.get(None, ()) if run is not None else ())]:
+            for fact in unit.facts.get(instance_id, ()):
+                if fact.trajectory_id is not None and fact.trajectory_id != str(trajectory_id):
+                    continue
+                if fact.attempt is not None and attempt is not None and fact.attempt != attempt:
+                    continue
+                found.append((fact, _short(unit)))
+            if unit.are_others_unresolved and instance_id not in unit.facts:
+                found.append((Fact(resolved=False), _short(unit)))
+        return found
+
+    def _lay(self, record: dict[str, Any], fact: Fact, fields: Fields, *, where: str) -> None:
+        if fact.infra_failure_reason and record.get("infra_failure") is not True:
+            record["infra_failure"] = True
+            record["infra_failure_reason"] = fact.infra_failure_reason
+        if fact.resolved is not None:
+            own = fields.find(record, "resolved")
+            if own is MISSING or own is None:
+                record["resolved"] = fact.resolved
+            elif own is not fact.resolved and where:
+                self._n_conflicts += 1
+                if len(self._conflicts) < _MAX_SHOWN:
+                    self._conflicts.append(f"{where} (stands: {str(own).lower()})")
+        if fact.reward is not None and fields.find(record, "reward") in (MISSING, None):
+            record["reward"] = fact.reward
+        for name in ("model_patch", "test_output", "tests_status"):
+            if fields.find(record, name) in (MISSING, None) and (text := self._text(fact, name)) is not None:
+                record[name] = text
+
+    def _text(self, fact: Fact, name: str) -> str | None:
+        if name == "test_output" and fact.test_output_path is not None:
+            return text_beside(Path(fact.test_output_path))
+        if name == "model_patch" and id(fact) in self._texts and self._spool is not None:
+            stored = self._texts[id(fact)]
+            # Not seek and read: groups are read from several threads.
+            return os.pread(self._spool.fileno(), stored.length, stored.offset).decode()
+        value = getattr(fact, name)
+        return value if isinstance(value, str) else None
+
+    def _keep_texts(self, unit: Unit) -> None:
+        """Patches go to a temporary file: a run's predictions may be larger than memory should hold."""
+        for facts in unit.facts.values():
+            for fact in facts:
+                if fact.model_patch:
+                    if self._spool is None:
+                        self._spool = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the dump
+                    text = fact.model_patch.encode("utf-8", "replace")
+                    offset = self._spool.seek(0, 2)
+                    self._spool.write(text)
+                    self._texts[id(fact)] = _Stored(offset, len(text))
+                    fact.model_patch = None
+        if self._spool is not None:
+            self._spool.flush()
+
+
+def _short(unit: Unit) -> str:
+    """The last parts of a unit's path, and its run."""
+    named = show_path("/".join(Path(unit.path).parts[-2:]))
+    return named if unit.run is None else f"{named}: {escape_untrusted(unit.run, keep_newlines=False)}"
+
+
+def _n_common(first: Sequence[str], second: Sequence[str]) -> int:
+    n = 0
+    for one, other in zip(first, second, strict=False):
+        if one != other:
+            break
+        n += 1
+    return n
+
+
+def _are_alike(name: str, run: str) -> bool:
+    """Whether a name is a run's, or its ending or beginning at a border."""
+    shorter, longer = sorted((name.lower(), run.lower()), key=len)
+    if not shorter:
+        return False
+    if shorter == longer:
+        return True
+    borders = "_-. "
+    return len(shorter) > 2 and (
+        (longer.endswith(shorter) and longer[-len(shorter) - 1] in borders)
+        or (longer.startswith(shorter) and longer[len(shorter)] in borders)
+    )
+
+
+def _units_of(path: str) -> Iterator[Unit]:
+    """The units of a file, or of all files of a folder that hold any."""
+    named = Path(path)
+    if path != "-" and named.is_dir():
+        files = sorted(each for each in named.rglob("*") if each.is_file() and not each.is_symlink())
+        if len(files) > _MAX_FILES:
+            raise InputError(f"{show_path(path)}: more than {_MAX_FILES:,} files to join")
+        for each in files:
+            if (unit := log_unit(str(each), show_path(each))) is not None:
+                yield unit
+            elif each.suffix in (".json", ".jsonl", ".pred"):
+                yield from _read_units(str(each))
+        return
+    unit = log_unit(path, show_path(path)) if named.is_file() else None
+    yield from ([unit] if unit is not None else _read_units(path))
+
+
+def _read_units(path: str) -> list[Unit]:
+    file = NativeFile(path)
+    try:
+        return read_units(file, file.sample())
+    finally:
+        file.close()

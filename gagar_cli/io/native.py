@@ -1,0 +1,218 @@
+"""Native files as sources of a dump, read as canonical records.
+
+Converted records go to one anonymous temporary file while they are scanned, and are read from it again by place: a
+native file is parsed once, and memory holds one record.
+"""
+
+import os
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from gagar_cli.errors import InputError, OutputError
+from gagar_cli.io.formats.base import Context, Row
+from gagar_cli.io.formats.files import NativeFile
+from gagar_cli.io.formats.predictions import numbered, patch_of
+from gagar_cli.io.jsonl import dump_line, parse_object
+from gagar_cli.io.native_files import LOG_FOLDERS, Found
+from gagar_cli.io.records import Fields, look_up, prompt_key
+from gagar_cli.io.sources import Place, Scanned
+from gagar_cli.io.streams import MAX_SPOOL_BYTES, show_path
+
+
+class Spool:
+    """Converted records, one JSON line each, in an anonymous temporary file; shared by the sources of a dump."""
+
+    def __init__(self) -> None:
+        self._stream = cast("BinaryIO", tempfile.TemporaryFile(buffering=1024**2))  # noqa: SIM115 - closed with the dump
+        self._n_bytes = 0
+        self._is_flushed = True
+        self._lock = threading.Lock()
+
+    def append(self, line: bytes) -> tuple[int, int]:
+        """Keep a line; its offset and its length without the newline."""
+        if self._n_bytes + len(line) > MAX_SPOOL_BYTES:
+            raise InputError(
+                f"the converted records take more than {MAX_SPOOL_BYTES / 1e9:.0f} GB",
+                "convert the dump in parts with `gagar convert`, and read those",
+            )
+        offset = self._n_bytes
+        try:
+            self._stream.write(line)
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise OutputError(
+                f"converted records cannot be kept in the temporary directory: {reason}",
+                "point TMPDIR at a directory with space",
+            ) from error
+        self._n_bytes += len(line)
+        self._is_flushed = False
+        return offset, len(line) - 1
+
+    def read(self, offset: int, length: int) -> bytes:
+        """The line at a place."""
+        with self._lock:
+            if not self._is_flushed:
+                self._stream.flush()
+                self._is_flushed = True
+        return os.pread(self._stream.fileno(), length, offset)
+
+    def close(self) -> None:
+        """Give the space back."""
+        self._stream.close()
+
+
+class NativeSource:
+    """One native file, read as canonical records."""
+
+    def __init__(
+        self,
+        found: Found,
+        spool: Spool,
+        context: Context,
+        *,
+        group_by: str | None,
+        patches: Mapping[str, str | None],
+    ) -> None:
+        self.name = show_path(found.path)
+        self.notes: list[str] = context.notes
+        self.run_directory = found.run_directory
+        self.group_id_source: str | None = None
+        self._found = found
+        self._spool = spool
+        self._context = context
+        self._group_by = group_by
+        self._patches = patches
+
+    def scan(self, fields: Fields) -> Iterator[Scanned]:  # noqa: ARG002 - a record has all fields
+        """Every record of the file, converted."""
+        file = NativeFile(self._found.path)
+        read = self._found.format.read
+        if read is None:
+            raise InputError(
+                f"{self.name}: {self._found.format.title} cannot be read: {self._found.format.needs_join}"
+            )
+        try:
+            for row in read(file, self._context):
+                yield self._kept(row)
+        except InputError as error:
+            yield Scanned(Place(1), error)
+        finally:
+            file.close()
+
+    def read(self, places: Sequence[Place], fields: Fields) -> Iterator[dict[str, object]]:  # noqa: ARG002 - as above
+        """The records at the given places."""
+        return self.read_whole(places)
+
+    def read_whole(self, places: Sequence[Place]) -> Iterator[dict[str, object]]:
+        """The records at the given places."""
+        for text in self.read_texts(places):
+            yield parse_object(text, self.name)
+
+    def read_texts(self, places: Sequence[Place]) -> Iterator[bytes]:
+        """The records at the given places as JSON."""
+        for place in places:
+            yield self._spool.read(place.offset or 0, place.length or 0)
+
+    def close(self) -> None:
+        """Close the spool; closing it again does nothing."""
+        self._spool.close()
+
+    def _kept(self, row: Row) -> Scanned:
+        if isinstance(row.record, InputError):
+            return Scanned(Place(row.line), row.record)
+        record = row.record
+        if record.get("model_patch") is None and record.get("instance_id") in self._patches:
+            record["model_patch"] = self._patches[record["instance_id"]]
+        try:
+            self._group(record)
+        except InputError as error:
+            return Scanned(
+                Place(row.line), InputError(f"{self.name}:{row.line}: {error.message}", error.hint)
+            )
+        self.group_id_source = str(record.get("group_id_source"))
+        record["source_path"] = self._found.path
+        record["source_row"] = row.line
+        offset, length = self._spool.append(dump_line(record))
+        return Scanned(Place(row.line, offset, length), record)
+
+    def _group(self, record: dict[str, Any]) -> None:
+        """Group by what the user says, where anything is said."""
+        if self._group_by is None:
+            return
+        if self._group_by == "prompt":
+            record["group_id"] = prompt_key(record)
+            record["group_id_source"] = "equal_prompt"
+        elif self._group_by == "directory":
+            record["group_id"] = Path(self._found.path).resolve().parent.name
+            record["group_id_source"] = "directory"
+        else:
+            value = look_up(record, self._group_by)
+            value = look_up(record, f"raw.{self._group_by}") if not isinstance(value, str | int) else value
+            if not isinstance(value, str | int) or isinstance(value, bool):
+                raise InputError(f"{self._group_by} is missing, expected what groups the records")
+            record["group_id"] = str(value)
+            record["group_id_source"] = f"field:{self._group_by}"
+
+
+def open_native(
+    found: Sequence[Found], spool: Spool, *, keep_raw: bool, group_by: str | None
+) -> list[NativeSource]:
+    """The sources of native files, each with the label of its run and the patches beside it."""
+    labels = _labels([each.run_directory for each in found])
+    is_tree = len(found) > 1
+    n_files = Counter((each.format.name, each.run_directory) for each in found)
+    patches: dict[str, dict[str, str | None]] = {}
+    sources = []
+    for each in found:
+        has_patches_beside = each.format.name in ("mini-swe-agent", "swe-agent")
+        if has_patches_beside and each.run_directory not in patches:
+            patches[each.run_directory] = _patches_beside(each.run_directory)
+        label = labels[each.run_directory] if is_tree else ""
+        if not each.format.is_one_attempt and n_files[each.format.name, each.run_directory] > 1:
+            label = f"{label}/{Path(each.path).name.partition('.')[0]}"
+        context = Context(run=label, keep_raw=keep_raw)
+        sources.append(
+            NativeSource(each, spool, context, group_by=group_by, patches=patches.get(each.run_directory, {}))
+        )
+    return sources
+
+
+def _patches_beside(run_directory: str) -> dict[str, str | None]:
+    """The predictions in a run's own folder, by instance."""
+    patches: dict[str, str | None] = {}
+    names = ("preds.json", "all_preds.jsonl")
+    for path in [
+        Path(run_directory, *folder, name)
+        for folder in ((), *((each,) for each in LOG_FOLDERS))
+        for name in names
+    ]:
+        if not path.is_file():
+            continue
+        file = NativeFile(str(path))
+        try:
+            for _, value in numbered(file):
+                if isinstance(value, Mapping) and isinstance(value.get("instance_id"), str):
+                    patches.setdefault(value["instance_id"], patch_of(value))
+        except InputError:
+            continue
+        finally:
+            file.close()
+    return patches
+
+
+def _labels(directories: Sequence[str]) -> dict[str, str]:
+    """The shortest ending of each directory that tells it from the others."""
+    distinct = list(dict.fromkeys(directories))
+    labels = {}
+    for directory in distinct:
+        parts = Path(directory).parts
+        others = [Path(each).parts for each in distinct if each != directory]
+        n = 1
+        while n < len(parts) and any(other[-n:] == parts[-n:] for other in others):
+            n += 1
+        labels[directory] = "/".join(parts[-n:]).lstrip("/")
+    return labels

@@ -1,0 +1,96 @@
+"""The page of a grading run: figures first, then every group with its candidates and the code that findings cite."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from gagar_cli.core.ranking import TIERS, GroupRanking
+from gagar_cli.report.attempts import describe_attempt
+from gagar_cli.report.charts import Bar, interval_chart, stacked_bars
+from gagar_cli.report.page import render_page
+
+if TYPE_CHECKING:
+    from gagar_cli.grading_report import GradingReport
+
+
+def grading_page(
+    report: "GradingReport", rankings: Sequence[GroupRanking], *, title: str, max_groups: int
+) -> str:
+    """The report of a grading run as one HTML document; graded groups with the most findings come first."""
+    ordered = sorted(rankings, key=lambda one: (one.status != "graded", -_n_findings(one), str(one.key)))
+    n_candidates = sum(report.tiers.values()) or 1
+    shares = {"candidates": [count / n_candidates for count in list(report.tiers.values())[: len(TIERS)]]}
+    scores = [
+        Bar(name.replace("_", " "), value, None, None, f"{value:.2f}")
+        for name, value in report.mean_scores.items()
+    ]
+    n_groups = ", ".join(f"{count:,} {status}" for status, count in report.n_groups.items())
+    return render_page(
+        "grading.html.j2",
+        {
+            "title": title,
+            "subtitle": f"{n_groups}; {sum(report.tiers.values()):,} candidates ranked",
+            "facts": report_facts(report),
+            "tiers_chart": stacked_bars(shares, ("tier 1", "tier 2", "tier 3"), title="tiers"),
+            "scores_chart": interval_chart(scores, centre=3.0, title="mean scores"),
+            "groups": [_group(one) for one in ordered[:max_groups]],
+            "n_left_out": max(0, len(ordered) - max_groups),
+        },
+    )
+
+
+def report_facts(report: "GradingReport") -> list[tuple[str, str]]:
+    """The figures as names and values, for table and page."""
+    rows = [("groups", _counted(report.n_groups))]
+    if report.reasons:
+        rows.append(("not graded because", _counted(report.reasons)))
+    rows += [
+        ("tiers", _counted(report.tiers)),
+        ("flags", _counted({name: n for name, n in report.flags.items() if n}) or "none"),
+        ("proven findings", _counted(report.findings) or "none"),
+        ("unproven claims", f"{report.n_unproven:,}, which did not count"),
+    ]
+    if report.n_overridden:
+        rows.append(("overridden", f"{report.n_overridden:,} groups, by people"))
+    spent = report.spending
+    tokens = f"{spent.n_input_tokens:,} tokens in ({spent.n_cached_tokens:,} cached), {spent.n_output_tokens:,} out"
+    rows.append(("cost", f"{spent.n_calls:,} calls, {tokens}"))
+    rows.append(("graded by", _counted(report.models)))
+    moved = report.advantage
+    if moved is not None:
+        share = f" ({moved.moved / moved.total:.1%} of what passing attempts had)" if moved.total else ""
+        rows.append(
+            ("advantage moved", f"{moved.moved:,.2f}{share}, {moved.n_changed:,} of {moved.n_rows:,} rows")
+        )
+        rows.append(("groups capped", f"{moved.n_capped_groups:,}"))
+    return rows
+
+
+def _counted(counts: Any) -> str:
+    return ", ".join(f"{name} {count:,}" for name, count in counts.items())
+
+
+def _n_findings(ranking: GroupRanking) -> int:
+    return sum(len(one.findings) for one in ranking.candidates)
+
+
+def _group(ranking: GroupRanking) -> dict[str, Any]:
+    shown = ranking.grader.get("blind_ids")
+    blind_ids = {str(name): str(blind) for blind, name in shown.items()} if isinstance(shown, dict) else {}
+    ordered = sorted(ranking.candidates, key=lambda one: (one.tier or "T9", one.rank or 0))
+    n_findings = _n_findings(ranking)
+    told = (
+        f"{len(ranking.candidates)} candidates, {n_findings} findings"
+        if ranking.candidates
+        else ranking.status
+    )
+    return {
+        "name": str(ranking.key),
+        "summary": told,
+        "reason": None if ranking.status == "graded" else ranking.reason or ranking.status,
+        "attempts": [
+            describe_attempt(
+                one, name=one.trajectory_id, detail=f"shown as {blind_ids.get(one.trajectory_id, 'itself')}"
+            )
+            for one in ordered
+        ],
+    }

@@ -1,0 +1,142 @@
+"""The result of an audit as rich tables: the sentence that answers, then the figures with their intervals."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gagar_cli.core.comparison import SHARES, Comparison, Difference
+from gagar_cli.core.statistics import Estimate
+from gagar_cli.tables import key_value_table, rows_table
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from gagar_cli.audit_summary import AuditResult
+
+FIGURE_NAMES = {
+    "weighted_score": "weighted score",
+    "side_effects": "side effects",
+    "tier_1_share": "tier 1",
+    "tier_2_share": "tier 2",
+    "tier_3_share": "tier 3",
+    "patch_lines": "patch lines",
+    "pass_rate": "pass rate",
+    "n_turns": "turns",
+    "n_output_tokens": "output tokens",
+}
+
+
+def audit_tables(result: "AuditResult") -> Iterator["Table"]:
+    """What there is to say, for a terminal."""
+    answers = [("answer", answer(comparison)) for comparison in result.comparisons]
+    yield key_value_table("audit", [*answers, *audit_facts(result)])
+    for comparison in result.comparisons:
+        yield comparison_table(comparison)
+    if result.gates:
+        rows = [("met" if gate.is_met else "not met", gate.describe()) for gate in result.gates]
+        yield key_value_table("gates", rows)
+
+
+def answer(comparison: Comparison) -> str:
+    """One sentence: which policy writes the better solutions, and whether the sample shows it."""
+    rate = comparison.win_rate
+    if rate is None or rate.estimate.interval is None:
+        return f"{comparison.n_tasks} common tasks say nothing about {comparison.second} against {comparison.first}"
+    low, high = rate.estimate.interval
+    share = rate.estimate.value
+    sides = f"{comparison.second} over {comparison.first}: {share:.1%} of comparable pairs"
+    if low > 0.5:
+        return f"{sides}, better (the interval excludes 50%)"
+    if high < 0.5:
+        return f"{sides}, worse (the interval excludes 50%)"
+    more = (
+        f"; about {rate.tasks_needed:,} tasks would settle a difference of this size"
+        if rate.tasks_needed
+        else ""
+    )
+    return f"{sides}, undecided (the interval holds 50%){more}"
+
+
+def comparison_table(comparison: Comparison) -> "Table":
+    """Every figure of two policies on their common tasks, with the difference and its interval."""
+    columns = ("", comparison.first, comparison.second, "difference, 95% interval", "p")
+    title = f"{comparison.second} against {comparison.first}, {comparison.n_tasks} tasks, {comparison.n_pairs} pairs"
+    return rows_table(title, columns, comparison_rows(comparison), numeric=(1, 2, 4))
+
+
+def comparison_rows(comparison: Comparison) -> list[tuple[str, ...]]:
+    """Name, both values, difference with its interval, p-value; of a rate only the second policy's is told."""
+    rows: list[tuple[str, ...]] = []
+    for name, rate in (("win rate", comparison.win_rate), ("top-1 share", comparison.top1_share)):
+        if rate is None:
+            rows.append((name, "", "not measured", "", ""))
+        else:
+            rows.append((name, "", show_estimate(rate.estimate, is_share=True), "", show_p_value(rate)))
+    for name, (first, second) in comparison.values.items():
+        is_share = name in SHARES
+        difference = comparison.differences[name]
+        rows.append(
+            (
+                FIGURE_NAMES.get(name, name),
+                show_value(first.value, is_share=is_share),
+                show_value(second.value, is_share=is_share),
+                show_estimate(difference.estimate, is_share=is_share, signed=True),
+                show_p_value(difference),
+            )
+        )
+    return rows
+
+
+def show_estimate(estimate: Estimate, *, is_share: bool, signed: bool = False) -> str:
+    """A value with its interval."""
+    value = show_value(estimate.value, is_share=is_share, signed=signed)
+    if estimate.interval is None:
+        return f"{value} (one task)"
+    low, high = (show_value(end, is_share=is_share, signed=signed) for end in estimate.interval)
+    return f"{value} [{low}, {high}]"
+
+
+def show_value(value: float, *, is_share: bool, signed: bool = False) -> str:
+    """A figure at the places that mean something."""
+    sign = "+" if signed else ""
+    if is_share:
+        return f"{100 * value:{sign}.1f}%"
+    return f"{value:{sign},.2f}" if abs(value) < 1000 else f"{value:{sign},.0f}"
+
+
+def audit_facts(result: "AuditResult") -> list[tuple[str, str]]:
+    """How the answer was come by, as names and values."""
+    tasks = result.n_tasks
+    form = "pairs in both orders" if result.is_pairwise else "all attempts of a task side by side"
+    rows = []
+    counted = ", ".join(f"{tasks[name]:,} {name}" for name in ("shared", "sampled", "judged", "ungraded"))
+    rows.append(("tasks", counted))
+    if result.ungraded_reasons:
+        rows.append(("why ungraded", ", ".join(result.ungraded_reasons)))
+    rows.append(("judge", f"{', '.join(result.judges)}; {form}; shown: {result.shows}"))
+    first = result.comparisons[0].win_rate
+    if first is not None and first.detectable is not None:
+        rows.append(
+            ("this sample finds", f"a win rate {first.detectable:.1%} away from 50%, with a power of 80%")
+        )
+    if result.position is not None:
+        shown = show_estimate(result.position, is_share=True)
+        rows.append(("shown earlier wins", f"{shown} (50% is unbiased)"))
+    if result.guessed is not None:
+        shown = show_estimate(result.guessed, is_share=True)
+        rows.append(("policy guessed", f"{shown} ({1 / len(result.policies):.0%} is chance: a blind judge)"))
+    if result.strengths:
+        strengths = sorted(result.strengths.items(), key=lambda one: -one[1])
+        rows.append(("strength", ", ".join(f"{name} {value:+.2f}" for name, value in strengths)))
+    tokens = result.tokens
+    rows.append(
+        ("cost", f"{tokens['calls']:,} calls, {tokens['in']:,} tokens in, {tokens['out']:,} tokens out")
+    )
+    return rows
+
+
+def show_p_value(difference: Difference) -> str:
+    """The p-value as text; empty where there is none."""
+    p_value = difference.p_value
+    if p_value is None:
+        return ""
+    return "<0.0001" if p_value < 0.0001 else f"{p_value:.4f}"

@@ -1,0 +1,154 @@
+"""Statistics of a dump as rich tables. Values come from results, never computed here."""
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from gagar_cli.core.dump_statistics import DumpStatistics, Spread
+from gagar_cli.stats import GradingFigures, StatsResult
+from gagar_cli.tables import key_value_table, rows_table
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+_BAR = 30
+
+
+def stats_tables(result: StatsResult) -> "list[Table]":
+    """The whole, its pass rates, its lengths, what the rankings say, and the parts."""
+    whole = result.whole
+    tables = [
+        key_value_table("Dump", _overview(whole)),
+        rows_table(
+            "Groups by the share that passed",
+            ("passed", "groups", ""),
+            ((name, f"{count:,}", _bar(count, whole.pass_rates)) for name, count in whole.pass_rates.items()),
+            numeric=(1,),
+        ),
+        rows_table("Lengths by outcome", _LENGTHS, _lengths(whole), numeric=range(1, len(_LENGTHS))),
+    ]
+    if result.grading is not None:
+        tables += _grading(whole, result.grading)
+    if result.by is not None:
+        rows = ((name, *_part(part)) for name, part in result.parts.items())
+        tables.append(
+            rows_table(f"By {result.by}", (result.by, *_PART), rows, numeric=range(1, len(_PART) + 1))
+        )
+    return tables
+
+
+def _overview(whole: DumpStatistics) -> Iterator[tuple[str, str]]:
+    outcomes = ", ".join(f"{count:,} {name}" for name, count in whole.n_by_outcome.items())
+    yield "trajectories", f"{whole.n_trajectories:,} ({outcomes})"
+    yield "pass rate", _percent(whole.pass_rate)
+    names = {"eligible": "can be ranked", "lone_pass": "mixed with one pass", "all_pass": "all pass"}
+    names |= {"all_fail": "all fail", "singleton": "one valid attempt", "no_valid": "none valid"}
+    shares = ", ".join(
+        f"{names[name]} {count:,} ({count / max(whole.n_groups, 1):.0%})"
+        for name, count in whole.n_by_outline.items()
+    )
+    yield "groups", f"{whole.n_groups:,}: {shares}"
+    candidates = ", ".join(f"{count:,} with {n}" for n, count in whole.passes_of_mixed.items())
+    yield "passes in mixed groups", candidates or "no group is mixed"
+
+
+_LENGTHS = (
+    "outcome", "mean turns", "median", "90%", "largest", "mean tokens", "median", "90%", "largest", "truncated",
+)  # fmt: skip
+
+
+def _lengths(whole: DumpStatistics) -> Iterator[tuple[str, ...]]:
+    for name, count in whole.n_by_outcome.items():
+        yield (
+            f"{name} ({count:,})",
+            *_spread(whole.turns[name]),
+            *_spread(whole.tokens[name]),
+            _percent(whole.truncated[name]),
+        )
+
+
+def _spread(spread: Spread) -> tuple[str, ...]:
+    values = (spread.mean, spread.median, spread.p90, spread.largest)
+    return tuple("-" if value is None else f"{value:,.1f}" for value in values)
+
+
+def _grading(whole: DumpStatistics, grading: GradingFigures) -> "Iterator[Table]":
+    rows = [
+        ("groups", ", ".join(f"{count:,} {name}" for name, count in grading.n_groups.items())),
+        *((f"why {name}", _listed(counts)) for name, counts in grading.n_by_reason.items() if counts),
+        ("integrity violations", f"{grading.n_integrity_violations:,}"),
+        ("findings", _listed(whole.findings)),
+        ("claims unproven", f"{whole.n_unproven:,}"),
+        ("flags", _listed(grading.flags)),
+        ("models", _listed(grading.models) or "not told"),
+        ("calls", f"{grading.n_calls:,} to the model, {grading.n_checks:,} commands in sandboxes"),
+        (
+            "tokens",
+            "{in:,} in ({cached:,} cached), {out:,} out".format(**grading.tokens)
+            + f" in {grading.n_lines:,} lines, {grading.seconds:,.0f} s",
+        ),
+    ]
+    yield key_value_table("Rankings", rows)
+    tiers = (
+        (name, f"{count:,}", _bar(count, whole.tiers), *_spread(whole.scores[name]))
+        for name, count in whole.tiers.items()
+    )
+    columns = ("tier", "passes", "", "mean score", "median", "90%", "largest")
+    yield rows_table("Tiers and weighted scores", columns, tiers, numeric=(1, 3, 4, 5, 6))
+    if grading.scores:
+        scores = (
+            (name, *(f"{count:,}" for count in counts.values())) for name, counts in grading.scores.items()
+        )
+        yield rows_table("Scores", ("dimension", *"12345"), scores, numeric=range(1, 6))
+
+
+_PART = (
+    "trajectories",
+    "passed",
+    "groups",
+    "can be ranked",
+    "truncated",
+    "turns",
+    "tokens",
+    "T1",
+    "T2",
+    "T3",
+)
+
+
+def _part(part: DumpStatistics) -> tuple[str, ...]:
+    n_valid = part.n_by_outcome["passed"] + part.n_by_outcome["failed"]
+
+    def mean(spreads: Mapping[str, Spread]) -> str:
+        known = [
+            (each.n, each.mean)
+            for name, each in spreads.items()
+            if name != "invalid" and each.mean is not None
+        ]
+        n_known = sum(n for n, _ in known)
+        return f"{sum(n * value for n, value in known) / n_known:,.1f}" if n_known else "-"
+
+    shares = [(part.n_by_outcome[name], part.truncated[name]) for name in ("passed", "failed")]
+    cut = sum(n * share for n, share in shares if share is not None)
+    is_told = any(share is not None for n, share in shares if n)
+    return (
+        f"{part.n_trajectories:,}",
+        _percent(part.pass_rate),
+        f"{part.n_groups:,}",
+        _percent(part.n_by_outline["eligible"] / part.n_groups if part.n_groups else None),
+        _percent(cut / n_valid if n_valid and is_told else None),
+        mean(part.turns),
+        mean(part.tokens),
+        *(f"{count:,}" for count in part.tiers.values()),
+    )
+
+
+def _bar(count: int, counts: Mapping[str, int]) -> str:
+    return "█" * round(_BAR * count / max(1, *counts.values()))
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {count:,}" for name, count in counts.items())
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{share:.1%}"

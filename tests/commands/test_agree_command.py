@@ -1,0 +1,72 @@
+import json
+import subprocess
+import sys
+
+import pytest
+
+
+def gagar(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "gagar_cli", "agree", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+@pytest.fixture
+def files(tmp_path):
+    lines = {
+        "model": [("g", "T1", "T2"), ("h", "T1", "T3")],
+        "person": [("g", "T2", "T1"), ("h", "T1", "T3")],
+        "elsewhere": [("x", "T1", "T2")],
+    }
+    paths = {}
+    for name, groups in lines.items():
+        paths[name] = tmp_path / f"{name}.jsonl"
+        paths[name].write_text(
+            "".join(
+                json.dumps(
+                    {
+                        "group_id": group,
+                        "candidates": [
+                            {"trajectory_id": "a", "tier": first, "rank": 1},
+                            {"trajectory_id": "b", "tier": second, "rank": 1},
+                        ],
+                    }
+                )
+                + "\n"
+                for group, first, second in groups
+            )
+        )
+    return paths
+
+
+def test_rankings_of_people_and_models_are_compared(files):
+    result = gagar(files["model"], f"human={files['person']}")
+    assert result.returncode == 0
+    assert "model – human" in result.stdout
+    assert "0.00 [-12.71, 12.71]" in result.stdout
+    assert result.stdout.index("most disputed groups") < result.stdout.index("a T2/1")
+
+
+def test_json_has_every_figure(files):
+    result = gagar(files["model"], files["person"], "--json")
+    record = json.loads(result.stdout)
+    assert record["rankings"] == {"model": 2, "person": 2}
+    assert record["pairs"][0]["tau_b"]["value"] == 0.0
+    assert record["pairs"][0]["same_tier"]["value"] == 0.5
+    assert record["pairs"][0]["confusion"]["T1"] == {"T1": 1, "T2": 1, "T3": 0, "violation": 0}
+    assert [one["group_id"] for one in record["disputes"]] == ["g"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["model"], 2, "one ranking agrees with itself"),
+        (["model", "model"], 2, "two inputs are called 'model'"),
+        (["model", "elsewhere"], 3, "share no graded group (model has 2, elsewhere has 1 graded)"),
+        (["model", "missing"], 3, "no such file"),
+    ],
+    ids=["one", "same name", "nothing shared", "missing"],
+)
+def test_what_cannot_be_compared_is_told(files, arguments, code, message):
+    named = [str(files.get(name, files["model"].parent / "missing.jsonl")) for name in arguments]
+    result = gagar(*named)
+    assert (result.returncode, message in result.stderr) == (code, True)

@@ -1,0 +1,96 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def gagar(folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "gagar_cli", "audit", *map(str, arguments)]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
+
+
+def fix(number: int, extra: str = "") -> str:
+    head = (
+        f"diff --git a/src/p{number}.py b/src/p{number}.py\n--- a/src/p{number}.py\n+++ b/src/p{number}.py\n"
+    )
+    return f"{head}@@ -1,1 +1,{2 if extra else 1} @@\n-x = {number}\n+x = {number} + 1\n{extra}"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for name, extra in (("old", ""), ("new", '+print("DEBUG", x)\n')):
+        with (tmp_path / f"{name}.jsonl").open("w") as stream:
+            for task in range(6):
+                for attempt in range(2):
+                    record = {
+                        "group_id": f"t{task}",
+                        "trajectory_id": f"{task}.{attempt}",
+                        "resolved": attempt == 0,
+                        "model_patch": fix(task, extra),
+                    }
+                    stream.write(json.dumps(record) + "\n")
+    return tmp_path
+
+
+def test_two_dumps_are_compared_and_the_answer_comes_first(folder):
+    done = gagar(folder, "old.jsonl", "new.jsonl", "-o", "audit", "--judge-model", "offline")
+    assert done.returncode == 0, done.stderr
+    assert "new over old: 0.0% of comparable pairs, worse (the interval excludes 50%)" in done.stdout
+    names = {path.name for path in (folder / "audit").iterdir()}
+    assert {"judgments.jsonl", "key.json", "summary.json", "report.html"} <= names
+
+
+def test_a_gate_that_is_not_met_exits_4_and_unblind_asks_nobody(folder):
+    done = gagar(
+        folder,
+        "a=old.jsonl",
+        "b=new.jsonl",
+        "-o",
+        "audit",
+        "--judge-model",
+        "offline",
+        "--gate",
+        "win_rate.value>0.5",
+    )
+    assert done.returncode == 4
+    assert "gate not met: win_rate.value>0.5: win_rate.value is 0" in done.stderr
+    again = gagar(folder, "-o", "audit", "--unblind", "--gate", "win_rate.value<0.5", "--json")
+    assert again.returncode == 0
+    record = json.loads(again.stdout)
+    assert record["win_rate"]["value"] == 0.0
+    assert record["second"] == "b"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["-o", "audit"], 2, "a dump is missing"),
+        (["old.jsonl", "new.jsonl", "-o", "audit"], 2, "--judge-model is missing"),
+        (
+            ["old.jsonl", "-o", "audit", "--judge-model", "offline"],
+            2,
+            "one policy is not compared with anything",
+        ),
+        (["old.jsonl", "new.jsonl", "-o", "audit", "--unblind"], 2, "--unblind reads no dump"),
+        (
+            ["x=old.jsonl", "x=new.jsonl", "-o", "audit", "--judge-model", "offline"],
+            2,
+            "two inputs are called 'x'",
+        ),
+        (["old.jsonl", "--policy-a", "x", "-o", "audit", "--judge-model", "offline"], 2, "go together"),
+        (["old.jsonl", "new.jsonl", "-o", "audit", "--judge-model", "m"], 2, "needs --base-url"),
+        (["old.jsonl", "new.jsonl", "-o", "old.jsonl", "--judge-model", "offline"], 1, "is a file"),
+        (["-o", "nowhere", "--unblind"], 3, "nowhere/key.json: no such file"),
+        (
+            ["old.jsonl", "new.jsonl", "-o", "audit", "--judge-model", "offline", "--gate", "win>1"],
+            2,
+            "the summary has no win",
+        ),
+    ],
+)
+def test_what_cannot_be_done_is_told_with_its_exit_code(folder, arguments, code, message):
+    done = gagar(folder, *arguments)
+    assert (done.returncode, message in done.stderr) == (code, True), done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,196 @@
+"""`gagar formats`, `head`, `validate` and `convert`, and `--join` in the commands that grade and redistribute."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from gagar_cli.cli import run
+from gagar_cli.io.formats import FORMATS
+
+PATCH = "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1 +1,2 @@\n-x\n+y\n+print('debug')\n"
+
+
+def write(path: Path, records: list[Any]) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(each) + "\n" for each in records))
+    return str(path)
+
+
+@pytest.fixture
+def canonical(tmp_path: Path) -> str:
+    log = [
+        {"role": "user", "content": "u"},
+        {"role": "assistant", "content": [{"type": "image"}], "cost": 0.5},
+    ]
+    return write(
+        tmp_path / "dump.jsonl",
+        [
+            {
+                "group_id": "g",
+                "trajectory_id": "a",
+                "reward": 1.0,
+                "messages": log,
+                "model_patch": PATCH,
+                "mood": {"deep": [1]},
+            },
+            {"group_id": "g", "trajectory_id": "b", "reward": 0, "model_patch": "", "step": None},
+            {"group_id": "h", "reward": None, "rewards": {"tests": 1}},
+        ],
+    )
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """Three runs of one task by SWE-agent, two of which pass, each with a report."""
+    for number, passed in ((1, True), (2, True), (3, False)):
+        folder = tmp_path / "runs" / f"run-{number}"
+        log = [
+            {"role": "user", "content": "fix", "agent": "main"},
+            {"role": "assistant", "content": "done", "agent": "main"},
+        ]
+        info = {"exit_status": "submitted", "submission": PATCH.replace("y", "y" * number)}
+        folder.mkdir(parents=True)
+        (folder / "a__b-1.traj").write_text(
+            json.dumps({"trajectory": [], "history": log, "info": info}, indent=1)
+        )
+        (folder / "report.json").write_text(
+            json.dumps({"resolved_ids": ["a__b-1"] * passed, "completed_ids": ["a__b-1"]})
+        )
+    return tmp_path / "runs"
+
+
+def test_formats_lists_every_format_and_shows_how_one_maps(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["formats"]) == 0
+    listed = capsys.readouterr().out
+    assert all(name in listed for name in ("canonical", "verl", "swe-agent", "harbor", "pickle"))
+    assert run(["formats", "nemo-gym", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["nemo-gym"]["mapping"]["mask_sample"] == "mask_sample"
+    assert run(["formats", "nope"]) == 2
+
+
+def test_the_documentation_names_every_format() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "dumps.md").read_text()
+    assert [name for name in FORMATS if f"`{name}`" not in page] == []
+
+
+def test_head_in_a_pipe_is_one_json_object(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["head", str(runs), "-n", "1"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["files"][0]["format"] == "swe-agent"
+    assert shown["files"][0]["why"] == "trajectory, history and info: SWE-agent up to 0.7"
+    assert (shown["n_groups"], shown["group_sizes"], len(shown["records"])) == (1, {"3": 1}, 1)
+    assert shown["invalid_reasons"] == {"not_evaluated": 3}
+
+
+def test_head_of_a_canonical_dump_says_so(canonical: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["head", canonical]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert [each["format"] for each in shown["files"]] == ["canonical"]
+    assert shown["columns"]["mood"] == "object of 1"
+
+
+def test_validate_tells_all_problems_and_counts_them_by_kind(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = {"group_id": "g", "reward": 1.0}
+    records = [
+        good,
+        *({"group_id": "g", "reward": f"high {n}"} for n in range(25)),
+        good | {"messages": 5},
+        {"group_id": ""},
+    ]
+    path = write(tmp_path / "dump.jsonl", records)
+    assert run(["validate", path, "--json"]) == 3
+    out, err = capsys.readouterr()
+    found = json.loads(out)
+    assert found["problem_kinds"] == {
+        "reward is …, expected a number": 25,
+        "neither reward nor resolved": 1,
+        "messages is …, expected a list of messages": 1,
+    }
+    assert (found["n_problems"], len(found["problems"])) == (27, 20)
+    assert f"{path}:2: reward is" in err
+    assert "… and 7 more" in err
+
+
+def test_validate_of_a_sound_dump_is_quiet_and_zero(
+    canonical: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["validate", canonical]) == 0
+    assert "problems" in capsys.readouterr().out
+
+
+def test_validate_tells_what_keeps_a_dump_from_being_read_at_all(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["validate", write(tmp_path / "empty.jsonl", [])]) == 3
+    assert "no records" in capsys.readouterr().err
+
+
+def test_a_round_trip_through_parquet_gives_equal_records(canonical: str, tmp_path: Path) -> None:
+    first, table, second = (str(tmp_path / name) for name in ("1.jsonl", "2.parquet", "3.jsonl"))
+    assert run(["convert", canonical, "-o", first]) == 0
+    assert run(["convert", first, "-o", table]) == 0
+    assert run(["convert", table, "-o", second]) == 0
+    assert Path(first).read_text() == Path(second).read_text()
+    a, b, c = (json.loads(line) for line in Path(first).read_text().splitlines())
+    assert json.loads(a["raw"]) == {"mood": {"deep": [1]}}
+    assert json.loads(a["messages"][1]["extra"]) == {"content": [{"type": "image"}], "cost": 0.5}
+    assert (b["reward"], b["model_patch"], c["reward"]) == (0.0, "", None)
+    assert "resolved" not in a
+    assert pq.read_metadata(table).row_group(0).column(0).compression == "ZSTD"
+
+
+def test_a_converted_native_dump_keeps_what_has_no_field(runs: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.jsonl"
+    assert run(["convert", str(runs), "-o", str(out)]) == 0
+    record = json.loads(out.read_text().splitlines()[0])
+    assert record["source_format"] == "swe-agent-0"
+    assert json.loads(record["messages"][0]["extra"]) == {"agent": "main"}
+    assert record["resolved"] is None
+    assert json.loads(record["raw"]) == {"trajectory": []}
+
+
+def test_convert_never_overwrites_and_knows_its_suffixes(canonical: str, tmp_path: Path) -> None:
+    out = tmp_path / "out.jsonl"
+    out.write_text("mine")
+    assert run(["convert", canonical, "-o", str(out)]) != 0
+    assert out.read_text() == "mine"
+    assert run(["convert", canonical, "-o", str(tmp_path / "out.csv")]) == 2
+
+
+def test_joined_runs_are_graded_and_redistributed_without_another_flag(runs: Path, tmp_path: Path) -> None:
+    rankings, advantages = str(tmp_path / "r.jsonl"), str(tmp_path / "a.jsonl")
+    joins = ["--join", str(runs)]
+    assert run(["grade", str(runs), *joins, "-o", rankings, "--model", "offline", "-q"]) == 0
+    (ranking,) = (
+        json.loads(line) for line in Path(rankings).read_text().splitlines() if "candidates" in line
+    )
+    assert ranking["status"] == "graded"
+    assert sorted(each["trajectory_id"] for each in ranking["candidates"]) == ["run-1/a__b-1", "run-2/a__b-1"]
+    assert run(["redistribute", str(runs), *joins, "--rankings", rankings, "-o", advantages, "-q"]) == 0
+    rows = [json.loads(line) for line in Path(advantages).read_text().splitlines()]
+    assert sum(row["advantage"] for row in rows) == pytest.approx(0)
+    assert {row["trajectory_id"]: row["reward_effective"] for row in rows} == {
+        "run-1/a__b-1": 1.0, "run-2/a__b-1": 1.0, "run-3/a__b-1": 0.0,
+    }  # fmt: skip
+
+
+def test_what_was_converted_is_read_like_the_native_dump(
+    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = str(tmp_path / "out.parquet")
+    assert run(["convert", str(runs), "--join", str(runs), "-o", table, "-q", "--json"]) == 0
+    written = json.loads(capsys.readouterr().out)
+    assert (written["n_records"], written["n_groups"], written["n_passed"], written["n_invalid"]) == (
+        3,
+        1,
+        2,
+        0,
+    )
+    assert run(["head", table, "-q"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["n_records"], shown["n_groups"], shown["n_passed"], shown["n_invalid"]) == (3, 1, 2, 0)

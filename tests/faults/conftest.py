@@ -1,0 +1,174 @@
+"""A real-socket endpoint that answers as the offline model does, and puts planned faults in between."""
+
+import asyncio
+import hashlib
+import json
+import random
+import socket
+import struct
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from gagar_cli.grader.offline.app import complete
+
+MARK = "fault_"
+"""What the ids of calls that a fault made up start with: the model behind it never hears of them."""
+
+
+def _chat(*calls: tuple[str, str], content: str | None = None) -> bytes:
+    tool_calls = [
+        {"id": f"{MARK}{n}", "type": "function", "function": {"name": name, "arguments": arguments}}
+        for n, (name, arguments) in enumerate(calls)
+    ]
+    message = {"role": "assistant", "content": content, "tool_calls": tool_calls}
+    return json.dumps({"choices": [{"message": message, "finish_reason": "tool_calls"}]}).encode()
+
+
+def _response(body: bytes, status: str = "200 OK", headers: str = "", length: int | None = None) -> bytes:
+    n_bytes = len(body) if length is None else length
+    return f"HTTP/1.1 {status}\r\n{headers}content-length: {n_bytes}\r\n\r\n".encode() + body
+
+
+ANSWERS = {
+    "500": _response(b'{"error": {"message": "internal"}}', "500 Internal Server Error"),
+    "502 page": _response(b"<html>bad gateway</html>", "502 Bad Gateway"),
+    "503 empty": _response(b"", "503 Service Unavailable"),
+    "429": _response(b"slow down", "429 Too Many Requests", "retry-after: 0.02\r\n"),
+    "200 page": _response(b"<html>log in</html>"),
+    "200 null": _response(b"null"),
+    "200 list": _response(b"[]"),
+    "200 string": _response(b'"done"'),
+    "200 error": _response(b'{"error": {"message": "overloaded", "code": 429}}'),
+    "200 no choices": _response(b'{"choices": null}'),
+    "200 null message": _response(b'{"choices": [{"message": null}]}'),
+    "cut JSON": _response(b'{"choices": [{"message": {"content": "all of th'),
+    "bad UTF-8": _response(b'{"choices": [{"message": {"content": "\xff\xfe"}}]}'),
+    "deep JSON": _response(b"[" * 100_000),
+    "17 MB": _response(b" " * 17 * 1024**2),
+    "gzip lie": _response(b"plain", headers="content-encoding: gzip\r\n"),
+    "gone before headers": b"",
+    "gone in headers": b"HTTP/1.1 200 OK\r\ncontent-le",
+    "gone in body": _response(b'{"choices": [', length=5_000),
+    "reset": b"",
+    "hang": b"",
+    "drip": b"HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n",
+    "bad arguments": _response(_chat(("overview", '{"start": NaN'))),
+    "unknown tool": _response(_chat(("delete_rankings", '{"path": "../../etc/passwd"}'))),
+    "500 calls": _response(_chat(*[("overview", "{}")] * 500)),
+}
+FAULTS = tuple(ANSWERS)
+CLOSING = ("gone before headers", "gone in headers", "gone in body", "17 MB", "drip", "hang", "reset")
+
+
+class FaultyEndpoint:
+    """Each fault `n_each` times in a seeded order, at most three in a row for the same request."""
+
+    def __init__(self, *, n_each: int, seed: int) -> None:
+        self._plan = list(FAULTS) * n_each
+        random.Random(seed).shuffle(self._plan)
+        self.n_served: Counter[str] = Counter()
+        self.n_answers = 0
+        self._n_by_request: Counter[str] = Counter()
+        self._loop = asyncio.new_event_loop()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._server = self._loop.run_until_complete(asyncio.start_server(self._serve, "127.0.0.1", 0))
+        self.base_url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}/v1"
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        async def end() -> None:
+            self._server.close()
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+        asyncio.run_coroutine_threadsafe(end(), self._loop).result(10)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        try:
+            while body := await _read_request(reader):
+                fault = self._next_fault(body)
+                if fault is None:
+                    self.n_answers += 1
+                    writer.write(_response(json.dumps(complete(_without_faults(json.loads(body)))).encode()))
+                    await writer.drain()
+                elif not await _misbehave(fault, writer):
+                    return
+        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass
+        finally:
+            self._tasks.discard(task)
+            writer.close()
+
+    def _next_fault(self, body: bytes) -> str | None:
+        key = hashlib.sha256(body).hexdigest()
+        if not self._plan or self._n_by_request[key] >= 3:
+            return None
+        self._n_by_request[key] += 1
+        fault = self._plan.pop()
+        self.n_served[fault] += 1
+        return fault
+
+
+async def _read_request(reader: asyncio.StreamReader) -> bytes:
+    try:
+        head = await reader.readuntil(b"\r\n\r\n")
+    except asyncio.IncompleteReadError:
+        return b""
+    length = next(
+        int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length")
+    )
+    return await reader.readexactly(length)
+
+
+async def _misbehave(fault: str, writer: asyncio.StreamWriter) -> bool:
+    """Whether the connection can still be used."""
+    writer.write(ANSWERS[fault])
+    if fault == "reset":
+        linger = struct.pack("ii", 1, 0)
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+    elif fault == "hang":
+        await asyncio.sleep(30)
+    elif fault == "drip":
+        while True:
+            writer.write(b" ")
+            await writer.drain()
+            await asyncio.sleep(0.02)
+    await writer.drain()
+    return fault not in CLOSING
+
+
+def _without_faults(request: dict[str, Any]) -> dict[str, Any]:
+    """The conversation as the model would have it, had no fault made calls in its name."""
+    messages = [
+        message
+        for message in request["messages"]
+        if not any(call["id"].startswith(MARK) for call in message.get("tool_calls") or ())
+        and not str(message.get("tool_call_id", "")).startswith(MARK)
+    ]
+    return {**request, "messages": messages}
+
+
+@pytest.fixture
+def serve_faults() -> Iterator[Callable[..., FaultyEndpoint]]:
+    """Start faulty endpoints; they are stopped with the test."""
+    endpoints: list[FaultyEndpoint] = []
+
+    def start(**options: int) -> FaultyEndpoint:
+        endpoints.append(FaultyEndpoint(**options))
+        return endpoints[-1]
+
+    yield start
+    for endpoint in endpoints:
+        endpoint.close()

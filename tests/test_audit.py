@@ -1,0 +1,268 @@
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gagar_cli.audit import AuditSettings, run, unblind
+from gagar_cli.audit_plan import Source
+from gagar_cli.core.rubric import DIMENSIONS
+from gagar_cli.errors import GagarError, InputError, OutputError, UsageError
+from gagar_cli.grader.client import EndpointSettings
+from gagar_cli.group_grading import GroupGraderSettings
+
+OFFLINE = EndpointSettings("offline")
+
+
+def patch(number: int, *, is_flawed: bool = False) -> str:
+    """A small fix; a flawed one brings a scratch file of an unrelated kind with it."""
+    fix = f"""diff --git a/src/part{number}.py b/src/part{number}.py
+--- a/src/part{number}.py
++++ b/src/part{number}.py
+@@ -10,3 +10,3 @@ def limit(values):
+     total = len(values)
+-    return values[:total]
++    return values[: total - {number}]
+     # end
+"""
+    scratch = f"""diff --git a/reproduce_{number}.py b/reproduce_{number}.py
+new file mode 100644
+--- /dev/null
++++ b/reproduce_{number}.py
+@@ -0,0 +1,3 @@
++from src.part{number} import limit
++print("DEBUG", limit([1, 2, 3]))
++print("done")
+"""
+    return fix + scratch if is_flawed else fix
+
+
+def write_dump(path: Path, *, flawed: str = "", n_tasks: int = 12, name: str = "acme-coder", **more) -> Path:
+    """Three attempts a task, the last failing; `flawed` is a string of task numbers' last digits that are flawed."""
+    with path.open("w") as stream:
+        for task in range(n_tasks):
+            for number in range(3):
+                record = {
+                    "group_id": f"g{task}",
+                    "instance_id": f"task-{task}",
+                    "trajectory_id": f"{name}/{task}/{number}",
+                    "resolved": number < 2,
+                    "model_patch": patch(task, is_flawed=str(task % 10) in flawed),
+                    "model_name_or_path": name,
+                    "test_output": f"run by {name}\n3 passed",
+                    "n_turns": 10 + number,
+                    **more,
+                }
+                stream.write(json.dumps(record) + "\n")
+    return path
+
+
+@pytest.fixture
+def settings(tmp_path) -> AuditSettings:
+    first = write_dump(tmp_path / "old.jsonl", name="acme-coder-1")
+    second = write_dump(tmp_path / "new.jsonl", name="acme-coder-2", flawed="02468")
+    return AuditSettings(
+        source=Source((("old", (str(first),)), ("new", (str(second),)))),
+        output=str(tmp_path / "audit"),
+        grader=GroupGraderSettings(OFFLINE),
+        judges=(OFFLINE,),
+    )
+
+
+def test_a_planted_flaw_is_found_with_the_right_sign_and_an_interval_that_excludes_one_half(settings):
+    result = run(settings)
+    rate = result.comparisons[0].win_rate
+    # Even tasks of 12 are flawed: there every pair is lost, in the others every pair ties.
+    assert rate.estimate.value == 0.25
+    assert rate.estimate.interval.high < 0.5
+    # Six tasks that differ, all with the same sign: 2 / 2⁶.
+    assert rate.p_value == 2 / 64
+    assert result.is_decided
+    assert result.n_tasks == {
+        "shared": 12,
+        "sampled": 12,
+        "judged": 12,
+        "ungraded": 0,
+        "of old": 12,
+        "of new": 12,
+    }
+
+
+def test_a_policy_against_itself_is_undecided(settings, tmp_path):
+    copy = write_dump(tmp_path / "copy.jsonl", name="acme-coder-3")
+    same = replace(settings, source=Source((settings.source.dumps[0], ("copy", (str(copy),)))))
+    result = run(same)
+    assert result.comparisons[0].win_rate.estimate.value == 0.5
+    assert not result.is_decided
+
+
+def test_the_report_is_made_again_from_the_stored_judgments_alone(settings, tmp_path):
+    run(settings)
+    directory = Path(settings.output)
+    before = {name: (directory / name).read_bytes() for name in ("summary.json", "report.html")}
+    for name in ("summary.json", "report.html", "../old.jsonl", "../new.jsonl"):
+        (directory / name).unlink()
+    again = unblind(settings.output)
+    assert again.comparisons[0].win_rate.estimate.value == 0.25
+    assert (directory / "summary.json").read_bytes() == before["summary.json"]
+    assert (directory / "report.html").read_bytes() == before["report.html"]
+
+
+def test_judgments_know_no_policy_and_the_key_does(settings):
+    run(settings)
+    directory = Path(settings.output)
+    judgments = (directory / "judgments.jsonl").read_text()
+    for name in ("acme", "old.jsonl", "new.jsonl"):
+        assert name not in judgments
+    key = json.loads((directory / "key.json").read_text())
+    policies = {one["attempt_id"]: one["policy"] for task in key["tasks"] for one in task["attempts"]}
+    judged = {
+        one["trajectory_id"] for line in judgments.splitlines() for one in json.loads(line)["candidates"]
+    }
+    assert {policies[one] for one in judged} == {"old", "new"}
+    assert len(judged) == 12 * 4
+
+
+def test_no_request_to_the_judge_names_a_policy(settings, serve, chat):
+    looks = [("view_patch", {"candidate": f"c0{n}"}) for n in range(1, 5)]
+    looks += [("view_test_output", {"candidate": f"c0{n}"}) for n in range(1, 5)]
+    looks += [("overview", {}), ("search", {"text": "acme"})]
+    endpoint = serve(chat(*looks), *[chat()] * 20)
+    judge = EndpointSettings("m", endpoint.base_url, max_attempts=1, call_seconds=5, protocol="tools")
+    result = run(replace(settings, judges=(judge,), n_tasks=1))
+    assert result.n_tasks["ungraded"] == 1
+    shown = json.dumps([one["messages"] for one in endpoint.requests])
+    assert "run by policy" in shown
+    assert "no line contains that text" in shown
+    assert "acme-coder" not in shown
+
+
+def test_the_judge_is_asked_who_wrote_what_and_its_guesses_are_scored(settings):
+    # The offline model draws: over 12 tasks of 4 attempts it is right about half of the time, never always.
+    guessed = run(settings).guessed
+    assert guessed.n_tasks == 12
+    assert 0.25 < guessed.value < 0.75
+    assert run(replace(settings, is_guess_asked=False, overwrite=True)).guessed is None
+
+
+def test_a_judge_that_knows_is_not_blind_and_the_ranking_stands(settings, serve, chat):
+    entry = {"scores": dict.fromkeys(DIMENSIONS, 5), "flags": {}, "findings": [], "rationale": "fine"}
+    ranking = {"candidates": [{"id": f"c0{n}", **entry} for n in range(1, 5)]}
+    bad = {"candidates": [{"id": "c01", "policy": "nobody"}]}
+    guess = {"candidates": [{"id": f"c0{n}", "policy": "new"} for n in range(1, 5)]}
+    endpoint = serve(*(chat(("submit_ranking", one)) for one in (ranking, bad, guess)))
+    judge = EndpointSettings("m", endpoint.base_url, max_attempts=1, call_seconds=5, protocol="tools")
+    result = run(replace(settings, judges=(judge,), n_tasks=1))
+    assert result.n_tasks["judged"] == 1
+    assert result.guessed.value == 0.5
+    assert result.tokens["calls"] == 3
+    asked = endpoint.requests[1]["messages"][-1]["content"]
+    assert asked.endswith("The policies: new, old.")
+    assert "policy is 'nobody', expected one of new, old" in endpoint.requests[2]["messages"][-1]["content"]
+
+
+def test_the_same_command_goes_on_without_asking_again(settings):
+    run(settings)
+    path = Path(settings.output) / "judgments.jsonl"
+    whole = path.read_bytes()
+    path.write_bytes(b"".join(whole.splitlines(keepends=True)[:5]))
+    assert run(settings).comparisons[0].win_rate.estimate.value == 0.25
+    lines = [json.loads(line) for line in path.read_bytes().splitlines()]
+    assert [line["group_id"] for line in lines[:5]] == [
+        json.loads(line)["group_id"] for line in whole.splitlines()[:5]
+    ]
+    assert len({line["group_id"] for line in lines}) == len(lines) == 12
+
+
+def test_other_settings_do_not_mix_with_stored_judgments(settings):
+    run(settings)
+    with pytest.raises(UsageError, match="other settings"):
+        run(replace(settings, shows="patch"))
+    assert run(replace(settings, shows="patch", overwrite=True)).shows == "patch"
+
+
+def test_pairs_are_judged_in_both_orders_and_find_the_same(settings):
+    result = run(replace(settings, is_pairwise=True, n_tasks=4))
+    assert result.comparisons[0].n_pairs == 4 * 2 * (2 * 2)
+    assert result.position.value == 0.5
+    lines = (Path(settings.output) / "judgments.jsonl").read_text().splitlines()
+    assert len(lines) == 4 * 2 * 4
+    first_shown = [json.loads(line)["grader"]["blind_ids"]["c01"] for line in lines]
+    pairs = [frozenset(json.loads(line)["grader"]["blind_ids"].values()) for line in lines]
+    for pair in set(pairs):
+        shown = [first for first, of_pair in zip(first_shown, pairs, strict=True) if of_pair == pair]
+        assert set(shown) == set(pair)
+
+
+def test_one_dump_can_hold_the_policies(settings, tmp_path):
+    both = tmp_path / "both.jsonl"
+    both.write_bytes(b"".join(Path(paths[0]).read_bytes() for _, paths in settings.source.dumps))
+    source = Source((("", (str(both),)),), ("acme-coder-2", "acme-coder-1"))
+    result = run(replace(settings, source=source))
+    assert result.policies == ("acme-coder-2", "acme-coder-1")
+    assert result.comparisons[0].win_rate.estimate.value == 0.75
+    with pytest.raises(
+        UsageError, match='no attempt is of policy "x", model_name_or_path has "acme-coder-1"'
+    ):
+        run(replace(settings, source=Source((("", (str(both),)),), ("x", "y"))))
+
+
+def test_more_than_two_policies_are_compared_each_with_each_and_have_strengths(settings, tmp_path):
+    third = write_dump(tmp_path / "third.jsonl", name="acme-coder-3", flawed="0123456789")
+    dumps = (*settings.source.dumps, ("third", (str(third),)))
+    result = run(replace(settings, source=Source(dumps)))
+    rates = {(one.first, one.second): one.win_rate.estimate.value for one in result.comparisons}
+    assert rates == {("old", "new"): 0.25, ("old", "third"): 0.0, ("new", "third"): 0.25}
+    assert sorted(result.strengths, key=result.strengths.get) == ["third", "new", "old"]
+
+
+def test_several_judges_each_keep_their_judgments(settings):
+    result = run(replace(settings, judges=(OFFLINE, OFFLINE)))
+    assert result.comparisons[0].n_tasks == 12
+    assert result.comparisons[0].n_pairs == 2 * 12 * 4
+    assert (Path(settings.output) / "judgments-2.jsonl").exists()
+
+
+def test_a_name_that_scrubbing_leaves_stops_the_audit_before_any_call(settings, serve, chat):
+    endpoint = serve(chat("no"))
+    judge = EndpointSettings("m", endpoint.base_url, max_attempts=1)
+    # Not in any column, and in a removed line of nothing: the patch is no diff, so none of it can be touched.
+    broken = write_dump(
+        Path(settings.source.dumps[0][1][0]), name="acme-coder-1", model_patch="by acme-coder-1"
+    )
+    assert broken.exists()
+    with pytest.raises(InputError, match="still says"):
+        run(replace(settings, judges=(judge,)))
+    assert not endpoint.requests
+
+
+def test_a_gate_that_names_nothing_is_refused_before_any_call(settings, serve, chat):
+    endpoint = serve(chat("no"))
+    judge = EndpointSettings("m", endpoint.base_url, max_attempts=1)
+    with pytest.raises(UsageError, match=r"has no win_rate\.low"):
+        run(replace(settings, judges=(judge,), gates=("win_rate.low>0.5",)))
+    assert not endpoint.requests
+
+
+def test_gates_tell_what_they_met(settings):
+    result = run(replace(settings, gates=("win_rate.ci_high<0.5", "policies.new.tier_1_share.value>0.9")))
+    assert [gate.is_met for gate in result.gates] == [True, False]
+
+
+def test_policies_without_a_common_task_are_refused(settings, tmp_path):
+    other = tmp_path / "other.jsonl"
+    other.write_text('{"group_id": "x", "resolved": true, "model_patch": "", "instance_id": "elsewhere"}\n')
+    with pytest.raises(InputError, match="share no task"):
+        run(replace(settings, source=Source((settings.source.dumps[0], ("other", (str(other),))))))
+
+
+def test_a_damaged_directory_is_told_and_not_traced(settings, tmp_path):
+    with pytest.raises(InputError, match=r"key.json: no such file"):
+        unblind(str(tmp_path))
+    (tmp_path / "key.json").write_text('{"version": 1, "tasks": 3}')
+    with pytest.raises(InputError, match="is no key of an audit"):
+        unblind(str(tmp_path))
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OutputError, match="is a file, expected a directory"):
+        run(replace(settings, output=str(tmp_path / "file")))
+    assert issubclass(OutputError, GagarError)

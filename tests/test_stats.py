@@ -1,0 +1,150 @@
+"""`gagar stats` from file to numbers and tables."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from gagar_cli.errors import InputError, UsageError
+from gagar_cli.stats import StatsSettings, run
+
+DUMP = [
+    {"step": 1, "group_id": "g", "trajectory_id": "a", "resolved": True, "n_turns": 3, "repo": "x/y", "is_truncated": False},
+    {"step": 1, "group_id": "g", "trajectory_id": "b", "resolved": True, "n_turns": 5, "repo": "x/y", "is_truncated": True},
+    {"step": 1, "group_id": "g", "trajectory_id": "c", "resolved": False, "n_turns": 9, "repo": "x/y"},
+    {"step": 10, "group_id": "h", "trajectory_id": "a", "resolved": True, "n_turns": 1, "repo": None},
+    {"step": 2, "group_id": "h", "trajectory_id": "a", "resolved": None, "n_turns": None, "repo": "z"},
+]  # fmt: skip
+
+
+def finding(kind: str) -> dict[str, Any]:
+    return {"kind": kind, "at": "c01:a.py:1", "anchor": "x" * 8, "claim": "c", "supports": ["precision"]}
+
+
+def scored(name: str, tier: str | None, value: int, *, findings: int = 0, **flags: bool) -> dict[str, Any]:
+    dimensions = ("approach", "precision", "minimality", "side_effects", "consistency")
+    return {
+        "trajectory_id": name, "tier": tier, "rank": 1 if tier else None,
+        "scores": dict.fromkeys(dimensions, value), "weighted_score": float(value),
+        "findings": [finding("patch")] * findings, "flags": flags, "unproven": ["minimality"],
+    }  # fmt: skip
+
+
+GRADER = {
+    "model": "m",
+    "calls": 4,
+    "checks": 2,
+    "tokens": {"in": 100, "cached": 10, "out": 5},
+    "seconds": 1.5,
+}
+RANKINGS = [
+    {"step": 1, "group_id": "g", "status": "ungraded", "reason": "budget", "candidates": [], "grader": GRADER},
+    {"step": 1, "group_id": "g", "status": "graded", "grader": GRADER,
+     "candidates": [scored("a", "T1", 5), scored("b", "T2", 3, findings=2, out_of_scope=False, regression=True)]},
+]  # fmt: skip
+
+
+def write(path: Path, records: list[Any]) -> str:
+    if path.suffix == ".parquet":
+        pl.DataFrame(records, infer_schema_length=None).write_parquet(path)
+    else:
+        path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    return str(path)
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+def test_numbers_of_a_dump_and_its_rankings(tmp_path: Path, suffix: str) -> None:
+    dump = write(tmp_path / f"d.{suffix}", DUMP)
+    result = run(StatsSettings(dump, write(tmp_path / "r.jsonl", RANKINGS)))
+    record = result.to_record()
+    json.dumps(record, allow_nan=False)
+    whole, grading = result.whole, result.grading
+    assert grading is not None
+    assert whole.n_by_outcome == {"passed": 3, "failed": 1, "invalid": 1}
+    assert whole.truncated == {"passed": 0.5, "failed": None, "invalid": None}
+    assert whole.turns["passed"].mean == 3.0
+    assert whole.tiers == {"T1": 1, "T2": 1, "T3": 0}
+    assert (whole.findings["patch"], whole.n_unproven) == (2, 2)
+    assert grading.n_groups == {"graded": 1, "skipped": 2, "ungraded": 0}
+    assert grading.scores["precision"] == {"1": 0, "2": 0, "3": 1, "4": 0, "5": 1}
+    assert {name for name, count in grading.flags.items() if count} == {"regression"}
+    # The first line was replaced, and its tokens were paid for.
+    assert (grading.n_lines, grading.n_calls, grading.n_checks, grading.seconds) == (2, 8, 4, 3.0)
+    assert grading.tokens == {"in": 200, "cached": 20, "out": 10}
+
+
+def test_reasons_of_ungraded_groups(tmp_path: Path) -> None:
+    result = run(StatsSettings(write(tmp_path / "d.jsonl", DUMP), write(tmp_path / "r.jsonl", RANKINGS[:1])))
+    assert result.grading is not None
+    assert result.grading.n_by_reason == {
+        "skipped": {"singleton": 1, "no_valid": 1},
+        "ungraded": {"budget": 1},
+    }
+
+
+def test_violation_is_a_failure(tmp_path: Path) -> None:
+    cheat = scored("a", None, 3, integrity_violation=True)
+    ranking = {"step": 1, "group_id": "g", "candidates": [cheat, scored("b", "T1", 5)]}
+    result = run(StatsSettings(write(tmp_path / "d.jsonl", DUMP), write(tmp_path / "r.jsonl", [ranking])))
+    assert result.whole.n_by_outcome == {"passed": 2, "failed": 2, "invalid": 1}
+    assert result.whole.n_by_outline["lone_pass"] == 1
+
+
+@pytest.mark.parametrize(("by", "names"), [("step", ["1", "2", "10"]), ("repo", ["(none)", "x/y", "z"])])
+def test_parts_stand_in_their_order(tmp_path: Path, by: Any, names: list[str]) -> None:
+    result = run(StatsSettings(write(tmp_path / "d.jsonl", DUMP), by=by))
+    assert list(result.parts) == names
+    assert sum(part.n_trajectories for part in result.parts.values()) == len(DUMP)
+    assert result.grading is None
+
+
+def test_column_that_splits_must_be_there(tmp_path: Path) -> None:
+    dump = write(
+        tmp_path / "d.jsonl",
+        [{key: value for key, value in row.items() if key != "step"} for row in DUMP[:3]],
+    )
+    with pytest.raises(UsageError, match="--by policy: no record has model_name_or_path"):
+        run(StatsSettings(dump, by="policy"))
+    with pytest.raises(UsageError, match="--by step: no record has step"):
+        run(StatsSettings(dump, by="step"))
+
+
+def test_segments_of_a_trajectory_are_added_up(tmp_path: Path) -> None:
+    part = {"group_id": "g", "trajectory_id": "a", "resolved": True, "n_turns": 2, "n_output_tokens": 10}
+    dump = [{**part, "segment": 0, "is_truncated": False}, {**part, "segment": 1, "is_truncated": True}]
+    whole = run(StatsSettings(write(tmp_path / "d.jsonl", dump))).whole
+    assert (whole.n_trajectories, whole.turns["passed"].mean, whole.tokens["passed"].mean) == (1, 4.0, 20.0)
+    assert whole.truncated["passed"] == 1.0
+
+
+def test_flag_that_is_no_flag_is_placed(tmp_path: Path) -> None:
+    dump = write(tmp_path / "d.jsonl", [{**DUMP[0], "is_truncated": True}, {**DUMP[1], "is_truncated": 3}])
+    with pytest.raises(InputError, match=r"d.jsonl:2: is_truncated is 3, expected true or false"):
+        run(StatsSettings(dump))
+
+
+def gagar(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "gagar_cli", "stats", *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60)
+
+
+def test_command_prints_tables_or_one_object(tmp_path: Path) -> None:
+    write(tmp_path / "d.jsonl", DUMP)
+    write(tmp_path / "r.jsonl", RANKINGS)
+    done = gagar(tmp_path, "d.jsonl", "r.jsonl", "--by", "step")
+    assert (done.returncode, done.stderr) == (0, "")
+    for title in (
+        "Dump",
+        "Groups by the share that passed",
+        "Lengths by outcome",
+        "Rankings",
+        "Scores",
+        "By step",
+    ):
+        assert title in done.stdout
+    summary = json.loads(gagar(tmp_path, "d.jsonl", "--json").stdout)
+    assert (summary["n_trajectories"], summary["grading"]) == (5, None)
