@@ -4,7 +4,8 @@ The endpoint is a process of its own on a real socket; it answers each call afte
 call, then with a ranking. Ideal is groups x 10 x latency / concurrency; the span is from the first request that the
 endpoint got to the last answer that it gave, the wall from start to exit of `gagar grade`. CPU is that of the whole
 `gagar` process, start-up included, which is told by itself too. Goals: span at most 1.6 x ideal at 50 ms and 1.05 x at
-1 s, 25 ms of CPU a group, 150 MB at any number of groups. The machine's other load shows in wall and span, not in CPU.
+1 s, 25 ms of CPU a group, 150 MB at any number of groups. Beside each case the bare SDK makes as many calls of about the
+same sizes, as a measure of the machine in that moment. The machine's other load shows in wall and span, not in CPU.
 """
 
 import argparse
@@ -66,8 +67,12 @@ def _answer(name: str, arguments: dict[str, object]) -> bytes:
     message = {"role": "assistant", "content": None, "tool_calls": [call]}
     body = json.dumps(
         {
+            "id": "mock",
+            "object": "chat.completion",
+            "created": 0,
+            "model": "mock",
             "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}],
-            "usage": {"prompt_tokens": 1000, "completion_tokens": 50},
+            "usage": {"prompt_tokens": 1000, "completion_tokens": 50, "total_tokens": 1050},
         }
     ).encode()
     head = f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
@@ -177,10 +182,7 @@ def measure(folder: Path, n_groups: int, latency: float, *, profile: str | None)
     dump = folder / f"{n_groups}.jsonl"
     if not dump.exists():
         write_dump(dump, n_groups)
-    ports: multiprocessing.Queue[int] = multiprocessing.Queue()
-    endpoint = multiprocessing.Process(target=run_endpoint, args=(latency, ports), daemon=True)
-    endpoint.start()
-    port = ports.get()
+    endpoint, port = start_endpoint(latency)
     program = ["-m", "cProfile", "-o", profile, "-m", "gagar_cli"] if profile else ["-m", "gagar_cli"]
     command = [
         *(sys.executable, *program, "grade", str(dump), "-o", str(folder / "r.jsonl"), "--overwrite", "-q"),
@@ -215,12 +217,69 @@ def _run(command: list[str], summary: Path) -> tuple[dict[str, int], "os.struct_
     return found, usage
 
 
+async def bare(port: int, n_groups: int, n_chars: int) -> None:
+    """The same calls by the bare SDK: no tools, no evidence, no ledger; each adds `n_chars` to the conversation."""
+    import httpx2
+    from openai import AsyncOpenAI
+
+    limits = httpx2.Limits(max_connections=CONCURRENCY, max_keepalive_connections=CONCURRENCY)
+    waiting = iter(range(n_groups))
+
+    async def work(client: AsyncOpenAI) -> None:
+        for _ in waiting:
+            messages: list[dict[str, object]] = [{"role": "system", "content": "x" * n_chars}]
+            for _ in range(N_CALLS):
+                answer = await client.post(
+                    "/chat/completions", cast_to=object, body={"model": "m", "messages": messages}
+                )
+                messages.append(answer["choices"][0]["message"])  # type: ignore[index]
+                messages.append({"role": "tool", "tool_call_id": "call_1", "content": "y" * n_chars})
+
+    async with AsyncOpenAI(
+        api_key="none",
+        base_url=f"http://127.0.0.1:{port}/v1",
+        max_retries=0,
+        http_client=httpx2.AsyncClient(limits=limits, trust_env=False, timeout=60),
+    ) as client:
+        await asyncio.gather(*(work(client) for _ in range(CONCURRENCY)))
+
+
+def measure_other(python: str, script: str, n_groups: int, latency: float) -> tuple[float, float]:
+    """CPU seconds of the process of a peer that does the same job, and the span of its calls."""
+    endpoint, port = start_endpoint(latency)
+    if script == __file__:
+        command = [python, script, "--bare", str(port), "--groups", str(n_groups)]
+    else:
+        command = [python, script, str(n_groups), f"http://127.0.0.1:{port}/v1", str(CONCURRENCY)]
+    process = os.posix_spawn(command[0], command, os.environ)
+    _, status, usage = os.wait4(process, 0)
+    assert status == 0
+    span_seconds, _, _ = asyncio.run(figures(port))
+    endpoint.terminate()
+    endpoint.join()
+    return usage.ru_utime + usage.ru_stime, span_seconds
+
+
+def start_endpoint(latency: float) -> tuple[multiprocessing.Process, int]:
+    ports: multiprocessing.Queue[int] = multiprocessing.Queue()
+    endpoint = multiprocessing.Process(target=run_endpoint, args=(latency, ports), daemon=True)
+    endpoint.start()
+    return endpoint, ports.get()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--groups", type=int, help="one case only: so many groups")
     parser.add_argument("--latency", type=float, default=0.05, help="of that case, in seconds")
     parser.add_argument("--profile", help="write cProfile's figures of that case to this file")
+    parser.add_argument(
+        "--inspect", metavar="PYTHON", help="an interpreter with inspect_ai, for the same job"
+    )
+    parser.add_argument("--bare", type=int, metavar="PORT", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.bare:
+        asyncio.run(bare(options.bare, options.groups, 3000))
+        return
     cases = [(options.groups, options.latency)] if options.groups else CASES
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
@@ -239,6 +298,13 @@ def main() -> None:
                 f" {found.wall_seconds:8.2f} {cpu:8.1f} ({net:.1f}) {found.max_rss_mb:22.0f} {found.max_in_flight:8}"
                 f" {found.n_graded:8}"
             )
+            peers = {"the bare SDK": (sys.executable, __file__)}
+            if options.inspect:
+                peers["inspect_ai"] = (options.inspect, str(Path(__file__).with_name("inspect_job.py")))
+            for name, (python, script) in peers.items():
+                cpu_seconds, span_seconds = measure_other(python, script, n_groups, latency)
+                cpu = 1000 * cpu_seconds / n_groups
+                print(f"  {name}: span {span_seconds / ideal:.2f} x ideal, {cpu:.1f} ms CPU a group")
 
 
 if __name__ == "__main__":

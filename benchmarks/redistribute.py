@@ -18,9 +18,8 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-import redistribute_inputs as inputs
-
-BY_HAND = str(Path(__file__).parent / "redistribute_by_hand.py")
+HERE = Path(__file__).parent
+BY_HAND = str(HERE / "redistribute_by_hand.py")
 GAGAR = [sys.executable, "-m", "gagar_cli", "redistribute", "-q", "--json", "--overwrite"]
 
 
@@ -72,13 +71,16 @@ def run_case(
         )
 
 
+def make_inputs(folder: Path, *sizes: int) -> None:
+    # In a process of its own: the peak of a child counts from what its parent had in memory when it was started.
+    script = str(HERE / "redistribute_inputs.py")
+    subprocess.run([sys.executable, script, str(folder), *map(str, sizes)], check=True)
+
+
 def narrow(folder: Path, n_rows: int, rounds: int) -> None:
-    scalars = inputs.make_scalars(n_rows)
-    dump, lines, table, output = (
-        folder / name for name in ("n.parquet", "n.jsonl", "nr.parquet", "o.parquet")
-    )
-    scalars.select("group_id", "trajectory_id", "reward", "n_output_tokens").write_parquet(dump)
-    inputs.write_rankings(scalars, lines, table)
+    make_inputs(folder, n_rows)
+    dump, output = folder / "dump.parquet", folder / "o.parquet"
+    lines, table = folder / "rankings.jsonl", folder / "rankings.parquet"
     contenders = {
         "gagar": gagar(dump, table, output),
         "gagar, rankings as JSON lines": gagar(dump, lines, output),
@@ -92,14 +94,11 @@ def narrow(folder: Path, n_rows: int, rounds: int) -> None:
 
 
 def wide(folder: Path, n_rows: int, row_bytes: int, rounds: int) -> None:
-    scalars = inputs.make_scalars(n_rows)
-    jsonl, parquet, lines, table = (
-        folder / name for name in ("w.jsonl", "w.parquet", "r.jsonl", "r.parquet")
-    )
+    make_inputs(folder, n_rows, row_bytes)
+    jsonl, parquet = folder / "dump.jsonl", folder / "dump.parquet"
+    lines, table = folder / "rankings.jsonl", folder / "rankings.parquet"
     out_parquet, out_jsonl = folder / "o.parquet", folder / "o.jsonl"
-    inputs.write_wide(scalars, jsonl, parquet, row_bytes=row_bytes)
-    inputs.write_rankings(scalars, lines, table)
-    size = f"{scalars.height:,} rows, {parquet.stat().st_size / 1e6:,.0f} MB Parquet, {jsonl.stat().st_size / 1e6:,.0f} MB JSON lines"
+    size = f"{n_rows:,} rows, {parquet.stat().st_size / 1e6:,.0f} MB Parquet, {jsonl.stat().st_size / 1e6:,.0f} MB JSON lines"
     run_case(
         f"wide Parquet, {size}, to a full copy",
         {
@@ -150,7 +149,7 @@ def main() -> None:
         "--rows", default="100000,1000000", help="rows of narrow dumps, by comma; empty for none"
     )
     parser.add_argument("--wide-rows", type=int, default=6400, help="rows of the wide dump; 0 for none")
-    parser.add_argument("--row-bytes", type=int, default=inputs.WIDE_ROW_BYTES)
+    parser.add_argument("--row-bytes", type=int, default=249_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--keep", type=Path, help="a directory for the files, kept")
     options = parser.parse_args()

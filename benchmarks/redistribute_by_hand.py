@@ -6,12 +6,13 @@ mean is subtracted; write. Each starts its own process, so that imports count.
 
 import json
 import sys
+from pathlib import Path
 
 FACTORS = {"T1": 1.0, "T2": 0.7, "T3": 0.4}
 KEYS = ["group_id", "trajectory_id", "reward"]
 
 
-def polars_read(dump: str, rankings: str, output: str) -> None:
+def polars_read(dump: str, rankings: str, _: str) -> None:
     """Three columns and the rankings, and nothing else: what any job has to do at least."""
     import polars as pl
 
@@ -19,7 +20,7 @@ def polars_read(dump: str, rankings: str, output: str) -> None:
     pl.read_parquet(rankings)
 
 
-def polars_copy(dump: str, rankings: str, output: str) -> None:
+def polars_copy(dump: str, _: str, output: str) -> None:
     """Decode and encode, nothing computed."""
     import polars as pl
 
@@ -39,7 +40,7 @@ def polars_full(dump: str, rankings: str, output: str) -> None:
     )
 
 
-def _polars_advantages(dump, rankings):  # noqa: ANN001, ANN202 - polars is imported inside
+def _polars_advantages(dump, rankings):
     import polars as pl
 
     rows = pl.read_parquet(dump, columns=KEYS)
@@ -105,9 +106,12 @@ def pandas_sidecar(dump: str, rankings: str, output: str) -> None:
 def orjson_sidecar(dump: str, rankings: str, output: str) -> None:
     import orjson
 
-    with open(output, "wb") as stream:
-        for record, advantage in _advantages_of_lines(dump, rankings, orjson.loads):
-            stream.write(orjson.dumps({"trajectory_id": record[1], "advantage": advantage}) + b"\n")
+    made = _advantages_of_lines(dump, rankings, orjson.loads)
+    with Path(output).open("wb") as stream:
+        stream.writelines(
+            orjson.dumps({"trajectory_id": record[1], "advantage": advantage}) + b"\n"
+            for record, advantage in made
+        )
 
 
 def orjson_full(dump: str, rankings: str, output: str) -> None:
@@ -127,22 +131,22 @@ def _rewrite(dump: str, rankings: str, output: str, name: str) -> None:
         else (json.loads, lambda each: json.dumps(each).encode())
     )
     made = _advantages_of_lines(dump, rankings, loads)
-    with open(dump, "rb") as source, open(output, "wb") as stream:
+    with Path(dump).open("rb") as source, Path(output).open("wb") as stream:
         for line, (_, advantage) in zip(source, made, strict=True):
             record = loads(line)
             record["advantage"] = advantage
             stream.write(dumps(record) + b"\n")
 
 
-def _advantages_of_lines(dump, rankings, loads):  # noqa: ANN001, ANN202 - plain Python, as one writes it
+def _advantages_of_lines(dump, rankings, loads):
     tiers = {}
-    with open(rankings, "rb") as stream:
+    with Path(rankings).open("rb") as stream:
         for line in stream:
             group = loads(line)
             for each in group["candidates"]:
                 tiers[group["group_id"], each["trajectory_id"]] = each["tier"]
     records = []
-    with open(dump, "rb") as stream:
+    with Path(dump).open("rb") as stream:
         for line in stream:
             record = loads(line)
             records.append((record["group_id"], record["trajectory_id"], record["reward"]))

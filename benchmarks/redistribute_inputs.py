@@ -7,6 +7,7 @@ order. The texts are windows of the standard library's source with unique prose 
 
 import json
 import random
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -29,15 +30,10 @@ def make_scalars(n_rows: int, seed: int = 7) -> pl.DataFrame:
     n_passes = np.repeat(rng.integers(2, GROUP_SIZE - 1, n_groups), GROUP_SIZE)
     is_pass = np.tile(np.arange(GROUP_SIZE), n_groups) < n_passes
     tier = rng.integers(0, 3, n_rows)
+    codes = pl.Series(group).cast(pl.String).str.zfill(7)
     frame = pl.DataFrame(
         {
-            "group_id": pl.Series(group).map_elements(
-                lambda code: f"repo__task-{code:07d}", return_dtype=pl.String
-            )
-            if n_rows <= 1_000_000
-            else pl.select(
-                pl.format("repo__task-{}", pl.Series(group).cast(pl.String).str.zfill(7))
-            ).to_series(),
+            "group_id": pl.select(pl.format("repo__task-{}", pl.Series(codes))).to_series(),
             "trajectory_id": pl.select(
                 pl.format(
                     "traj-{}-{}", pl.Series(group).cast(pl.String).str.zfill(7), pl.Series(np.arange(n_rows))
@@ -119,3 +115,21 @@ def _window(rng: random.Random, source: str, n_chars: int) -> str:
 
 def _prose(rng: random.Random, n_chars: int) -> str:
     return " ".join(f"{rng.getrandbits(40):x}" for _ in range(n_chars // 11))
+
+
+def main() -> None:
+    """`python redistribute_inputs.py FOLDER N_ROWS [ROW_BYTES]`: narrow without the last one."""
+    folder, n_rows, *row_bytes = sys.argv[1:]
+    scalars = make_scalars(int(n_rows))
+    write_rankings(scalars, Path(folder, "rankings.jsonl"), Path(folder, "rankings.parquet"))
+    if row_bytes:
+        write_wide(
+            scalars, Path(folder, "dump.jsonl"), Path(folder, "dump.parquet"), row_bytes=int(row_bytes[0])
+        )
+    else:
+        keys = scalars.select("group_id", "trajectory_id", "reward", "n_output_tokens")
+        keys.write_parquet(Path(folder, "dump.parquet"))
+
+
+if __name__ == "__main__":
+    main()

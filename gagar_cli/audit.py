@@ -19,6 +19,7 @@ from gagar_cli.audit_key import AuditKey, KeyedAttempt, KeyedTask, read_key
 from gagar_cli.audit_plan import AuditPlan, Source, open_dumps, plan_audit, read_group
 from gagar_cli.audit_summary import AuditResult, summarise
 from gagar_cli.core.gates import Gate, GateResult, check_gate, parse_gate
+from gagar_cli.core.kinship import find_kin
 from gagar_cli.core.patch import parse_patch
 from gagar_cli.core.scrubbing import MIN_NAME_CHARS, Scrubber
 from gagar_cli.errors import OutputError, UsageError
@@ -119,11 +120,10 @@ def run(settings: AuditSettings, progress: ProgressCallback = no_progress) -> Au
         plan = plan_audit(
             settings.source, dumps, n_tasks=settings.n_tasks, per_task=settings.per_task, seed=settings.seed
         )
-        scrubber = Scrubber([*plan.names, *settings.scrub])
+        scrubber = Scrubber([*plan.names, *settings.scrub], plan.hints)
         key = _make_key(settings, plan, dumps, scrubber)
         # A gate that names nothing is refused before the first call.
         check_gates(gates, summarise(key, [[] for _ in settings.judges]).to_record())
-        _write_json(directory / "key.json", key.to_record())
         judging = Judging(
             directory,
             plan.sampled,
@@ -138,7 +138,8 @@ def run(settings: AuditSettings, progress: ProgressCallback = no_progress) -> Au
             settings.concurrency,
             settings.overwrite,
         )
-        notes = run_interruptibly(judge_all(judging, progress))
+        write_key = partial(_write_json, directory / "key.json", key.to_record())
+        notes = run_interruptibly(judge_all(judging, progress, is_owned=write_key))
     result = unblind(settings.output, settings.gates, settings.files)
     return replace(result, notes=(*result.notes, *notes))
 
@@ -211,9 +212,18 @@ def _make_key(
         shows=settings.shows,
         is_pairwise=settings.is_pairwise,
         n_tasks_by_policy=plan.n_tasks_by_policy,
-        scrubbed=scrubber.names,
-        notes=plan.notes,
+        scrubbed=(*scrubber.names, *scrubber.hints),
+        notes=(*plan.notes, *_kin_notes(settings.judges, plan)),
     )
+
+
+def _kin_notes(judges: Sequence[EndpointSettings], plan: AuditPlan) -> list[str]:
+    """A judge that may be of a policy's family is named, as judges tend to prefer their own kind."""
+    return [
+        f"judge {judge.model} shares the name {word!r} with {name}: it may prefer its own kind"
+        for judge in judges
+        for name, word in find_kin(judge.model, dict.fromkeys((*plan.policies, *plan.names)))
+    ]
 
 
 def _count_lines(patch: str | None) -> int | None:
@@ -240,4 +250,4 @@ def _make_directory(output: str) -> Path:
 
 def _write_json(path: Path, record: Mapping[str, object]) -> None:
     with write_atomically(path) as stream:
-        stream.write(json.dumps(record, indent=2, ensure_ascii=True).encode() + b"\n")
+        stream.write(json.dumps(record, indent=2, ensure_ascii=True, allow_nan=False).encode() + b"\n")

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count, product
@@ -42,15 +43,19 @@ def judgment_file(number: int) -> str:
     return "judgments.jsonl" if number == 0 else f"judgments-{number + 1}.jsonl"
 
 
-async def judge_all(judging: Judging, progress: ProgressCallback) -> list[str]:
+async def judge_all(
+    judging: Judging, progress: ProgressCallback, *, is_owned: Callable[[], None]
+) -> list[str]:
     """Judge what is not judged yet; notes for people come back.
+
+    `is_owned` is called when every judge's judgments are open, under the same settings and to nobody else: only then may
+    anything else of the directory change.
 
     Raises:
         UsageError: judgments are there that were made under other settings.
         OutputError: they cannot be written, or another audit writes them.
         SandboxError, EndpointError: what every task would meet.
     """
-    notes: list[str] = []
     n_jobs = len(judging.tasks) * len(judging.judges)
     n_done = 0
     progress(0, n_jobs, "")
@@ -63,15 +68,20 @@ async def judge_all(judging: Judging, progress: ProgressCallback) -> list[str]:
     image = None
     if judging.tasks:
         image = (await asyncio.to_thread(judging.read_group, judging.tasks[0])).task.docker_image
-    for number, judge in enumerate(judging.judges):
-        settings = replace(judging.grader, endpoint=judge)
-        path = str(judging.directory / judgment_file(number))
-        async with GroupGrader(settings, dump_image=image) as grader:
-            with RunRecord(path, path, overwrite=judging.overwrite) as record:
-                record.open({**judging.config, "judge": judge.model, "sandbox": grader.backend.name})
-                await _judge_tasks(judging, grader, record, partial(tell, judge.model))
-                notes += record.notes
-            notes.append(f"sandbox: {grader.backend.name}: {grader.backend.reason}")
+    async with AsyncExitStack() as stack:
+        opened: list[tuple[GroupGrader, RunRecord]] = []
+        for number, judge in enumerate(judging.judges):
+            settings = replace(judging.grader, endpoint=judge)
+            grader = await stack.enter_async_context(GroupGrader(settings, dump_image=image))
+            path = str(judging.directory / judgment_file(number))
+            record = stack.enter_context(RunRecord(path, path, overwrite=judging.overwrite))
+            record.open({**judging.config, "judge": judge.model, "sandbox": grader.backend.name})
+            opened.append((grader, record))
+        is_owned()
+        for grader, record in opened:
+            await _judge_tasks(judging, grader, record, partial(tell, grader.settings.endpoint.model))
+        notes = [note for _, record in opened for note in record.notes]
+        notes += [f"sandbox: {grader.backend.name}: {grader.backend.reason}" for grader, _ in opened]
     return list(dict.fromkeys(notes))
 
 

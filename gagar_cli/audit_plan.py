@@ -6,9 +6,11 @@ judge's side by an id that says nothing, and the key from ids to policies is a v
 """
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import NamedTuple
 
 import polars as pl
@@ -23,8 +25,15 @@ from gagar_cli.io.extras import extra_column
 
 NAMING_COLUMNS = ("model_name_or_path", "model", "system", "run", "policy", "checkpoint", "agent")
 """Columns whose values may name a policy: they are scrubbed wherever a dump has them as text."""
+_PLAIN_LABELS = frozenset(
+    "old new base baseline before after first second third control treatment candidate current previous next left right "
+    "dump dumps rollouts trajectories predictions preds results output train test eval run runs model policy main dev "
+    "best last latest final good bad slow fast small large one two both all ref reference data source target".split()
+)
+"""Labels of policies that say nothing, and that code and prose need."""
 _TASK = "instance_id"
 _MAX_LISTED = 10
+_TELLING_CHARS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +83,9 @@ class AuditPlan:
     policies: tuple[str, ...]
     tasks: tuple[TaskPlan, ...]
     names: tuple[str, ...]
-    """What may name a policy, as the dumps have it."""
+    """What names a policy: texts of the dumps' columns, and labels and file names that could stand for nothing else."""
+    hints: tuple[str, ...]
+    """Labels and file names that are plain words: they are kept out of prose."""
     n_tasks_by_policy: Mapping[str, int]
     notes: tuple[str, ...]
 
@@ -130,7 +141,10 @@ def plan_audit(
     notes = [note for dump in dumps for note in dump.report.notes]
     if not solved:
         notes.append(f"no task of {len(shared)} is solved by all policies: no quality can be compared")
-    return AuditPlan(policies, tasks, _names(dumps, source), counts, tuple(notes))
+    labels = _labels(source)
+    names = (*_names(dumps, source), *(one for one in labels if _is_telling(one)))
+    hints = tuple(one for one in labels if not _is_telling(one) and one.lower() not in _PLAIN_LABELS)
+    return AuditPlan(policies, tasks, names, hints, counts, tuple(notes))
 
 
 def read_group(task: TaskPlan, dumps: Sequence[Dump], scrubber: Scrubber, *, shows: str) -> Group:
@@ -242,6 +256,21 @@ def _names(dumps: Sequence[Dump], source: Source) -> tuple[str, ...]:
             if values.dtype == pl.String:
                 names.update(dict.fromkeys(values.drop_nulls().unique(maintain_order=True)))
     return tuple(names)
+
+
+def _labels(source: Source) -> tuple[str, ...]:
+    """What policies are called on the command line, and their files."""
+    labels: dict[str, None] = {}
+    for name, paths in source.dumps:
+        if name:
+            labels.update(dict.fromkeys((name, *(Path(path).name.partition(".")[0] for path in paths))))
+    return tuple(one for one in labels if one and one != "-")
+
+
+def _is_telling(label: str) -> bool:
+    """Whether a label is more than a word: several words, or a word with a number, that code has no use for."""
+    words = re.findall(r"[^\W\d_]+|\d+", label)
+    return len(words) > 1 and sum(map(len, words)) >= _TELLING_CHARS
 
 
 def _shown(text: str) -> str:

@@ -8,6 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from gagar_cli.audit_judges import (
+    doubts_about,
+    guessed_right,
+    judged_in_both_orders,
+    judges_agreement,
+    order_flips,
+    position_effect,
+)
 from gagar_cli.audit_key import AuditKey, KeyedAttempt
 from gagar_cli.core.bradley_terry import fit_strengths
 from gagar_cli.core.comparison import (
@@ -19,13 +27,14 @@ from gagar_cli.core.comparison import (
     compare,
     estimate_policy,
     quality_figures,
+    task_shares,
     violation_rate,
-    win_share,
 )
 from gagar_cli.core.gates import GateResult
 from gagar_cli.core.ranking import TIERS, GroupRanking, RankedCandidate
+from gagar_cli.core.ranking_agreement import Agreement, Reliability
 from gagar_cli.core.rubric import DIMENSIONS
-from gagar_cli.core.statistics import Estimate, estimate_mean
+from gagar_cli.core.statistics import Estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +57,12 @@ class AuditResult:
     """Log strengths of more than two policies (Davidson's model), mean 0; None where some never met."""
     position: Estimate | None
     """How often the attempt that was shown earlier stands above one that was shown later, ties half: 0.5 is unbiased."""
+    flips: Estimate | None
+    """How often a pair's verdict changes with the order in which it is shown; None where pairs were not asked."""
     guessed: Estimate | None
     """How often the judge told an attempt's policy right, asked after its ranking; chance is one in the policies."""
+    agreement: Agreement | None
+    """How far the judges agree; None for one judge."""
     tokens: Mapping[str, int]
     scrubbed: tuple[str, ...]
     notes: tuple[str, ...]
@@ -78,8 +91,10 @@ class AuditResult:
             "comparisons": comparisons,
             "strengths": dict(self.strengths) if self.strengths else None,
             "position": _estimate_record(self.position),
+            "flips": _estimate_record(self.flips),
             "guessed": {**_estimate_record(self.guessed), "chance": 1 / len(self.policies)},
             "judges": list(self.judges),
+            "agreement": _agreement_record(self.agreement),
             "pairwise": self.is_pairwise,
             "shows": self.shows,
             "n_tasks": dict(self.n_tasks),
@@ -94,7 +109,14 @@ def summarise(key: AuditKey, judgments: Sequence[Sequence[GroupRanking]]) -> Aud
     """Lift the blinds and work out every figure; `judgments` are those of each judge."""
     attempts = {one.attempt_id: one for task in key.tasks for one in task.attempts}
     made = [ranking for of_judge in judgments for ranking in of_judge]
-    graded = [ranking for ranking in made if ranking.status == "graded"]
+    by_judge = [[ranking for ranking in of_judge if ranking.status == "graded"] for of_judge in judgments]
+    notes = [*key.notes, *doubts_about(key)]
+    if key.is_pairwise:
+        n_graded = sum(map(len, by_judge))
+        by_judge = [judged_in_both_orders(of_judge) for of_judge in by_judge]
+        n_halves = n_graded - sum(map(len, by_judge))
+        notes += [f"{n_halves} pairs were judged in one order only and are left out"] if n_halves else []
+    graded = [ranking for of_judge in by_judge for ranking in of_judge]
     judged = [_judged_task(ranking, attempts) for ranking in graded]
     observed = [
         JudgedTask(task.task_id, tuple(_observed(one) for one in task.attempts)) for task in key.tasks
@@ -126,11 +148,13 @@ def summarise(key: AuditKey, judgments: Sequence[Sequence[GroupRanking]]) -> Aud
         estimates=estimates,
         comparisons=tuple(compare(judged, *pair, **options) for pair in combinations(key.policies, 2)),
         strengths=_strengths(judged, key.policies) if len(key.policies) > 2 else None,
-        position=_position_effect(graded, seed=key.seed),
-        guessed=_guessed(graded, attempts, key),
+        position=position_effect(graded, seed=key.seed),
+        flips=order_flips(by_judge, seed=key.seed) if key.is_pairwise else None,
+        guessed=guessed_right(graded, attempts, key),
+        agreement=judges_agreement(key, by_judge),
         tokens=_count_tokens(made),
         scrubbed=key.scrubbed,
-        notes=key.notes,
+        notes=tuple(notes),
     )
 
 
@@ -165,56 +189,20 @@ def _observed(one: KeyedAttempt) -> JudgedAttempt:
 
 
 def _strengths(judged: Sequence[JudgedTask], policies: Sequence[str]) -> dict[str, float] | None:
-    """Every task is one game a pair of policies, split as its pairs of attempts were."""
+    """Every task is one game a pair of policies, split as its pairs of attempts were, over all its judgments."""
     n_policies = len(policies)
     wins, ties = np.zeros((n_policies, n_policies)), np.zeros((n_policies, n_policies))
-    for task in judged:
-        for first, second in combinations(range(n_policies), 2):
-            names = policies[first], policies[second]
-            if not (task.ranked(names[0]) and task.ranked(names[1])):
-                continue
-            share, tied, _ = win_share(task, *names)
-            ties[first, second] += tied
-            ties[second, first] += tied
-            wins[second, first] += share - tied / 2
-            wins[first, second] += 1 - share - tied / 2
+    for first, second in combinations(range(n_policies), 2):
+        shares = task_shares(judged, policies[first], policies[second])
+        tied = float(shares[:, 1].sum())
+        ties[first, second] = ties[second, first] = tied
+        wins[second, first] = max(0.0, float(shares[:, 0].sum()) - tied / 2)
+        wins[first, second] = max(0.0, len(shares) - wins[second, first] - tied)
     try:
         fitted = fit_strengths(wins, ties)
     except ValueError:
         return None
     return dict(zip(policies, fitted.log_strengths.tolist(), strict=True))
-
-
-def _position_effect(rankings: Sequence[GroupRanking], *, seed: int) -> Estimate | None:
-    """The mean over tasks of how often an earlier place beats a later one."""
-    by_task: dict[str, list[float]] = {}
-    for ranking in rankings:
-        shown = ranking.grader.get("blind_ids")
-        places = {
-            one.trajectory_id: (one.tier, one.rank) for one in ranking.candidates if one.rank is not None
-        }
-        if not isinstance(shown, Mapping):
-            continue
-        ordered = [places[name] for _, name in sorted(shown.items()) if name in places]
-        pairs = list(combinations(ordered, 2))
-        if pairs:
-            won = sum((first < second) + (first == second) / 2 for first, second in pairs)
-            by_task.setdefault(ranking.key.group_id, []).append(won / len(pairs))
-    return estimate_mean([float(np.mean(won)) for won in by_task.values()], seed=seed, is_share=True)
-
-
-def _guessed(
-    rankings: Sequence[GroupRanking], attempts: Mapping[str, KeyedAttempt], key: AuditKey
-) -> Estimate | None:
-    """The mean over tasks of how often a guess was right."""
-    by_task: dict[str, list[float]] = {}
-    for ranking in rankings:
-        guesses = ranking.grader.get("guesses")
-        for name, number in guesses.items() if isinstance(guesses, Mapping) else ():
-            if name in attempts:
-                is_right = attempts[name].policy == key.policies[number]
-                by_task.setdefault(ranking.key.group_id, []).append(float(is_right))
-    return estimate_mean([float(np.mean(right)) for right in by_task.values()], seed=key.seed, is_share=True)
 
 
 def _count_tokens(rankings: Sequence[GroupRanking]) -> dict[str, int]:
@@ -246,6 +234,34 @@ def _comparison_record(one: Comparison) -> dict[str, Any]:
             }
             for name in names
         },
+    }
+
+
+def _agreement_record(one: Agreement | None) -> dict[str, Any]:
+    pairs = one.pairs if one else ()
+    return {
+        "tiers": _reliability_record(one.tiers if one else None),
+        "scores": _reliability_record(one.scores if one else None),
+        "pairs": [
+            {
+                "first": pair.first,
+                "second": pair.second,
+                "tau_b": _estimate_record(pair.tau_b),
+                "top1": _estimate_record(pair.top1),
+                "same_tier": _estimate_record(pair.same_tier),
+            }
+            for pair in pairs
+        ],
+    }
+
+
+def _reliability_record(one: Reliability | None) -> dict[str, Any]:
+    low, high = one.interval if one and one.interval else (None, None)
+    return {
+        "alpha": one.alpha if one else None,
+        "ci_low": low,
+        "ci_high": high,
+        "n": one.n_units if one else 0,
     }
 
 

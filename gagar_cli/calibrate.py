@@ -133,7 +133,7 @@ def run(settings: CalibrateSettings, progress: ProgressCallback = no_progress) -
     record = result.to_record()
     result = replace(result, gates=tuple(check_gate(gate, record) for gate in gates))
     with write_atomically(directory / "card.json") as stream:
-        stream.write(json.dumps(record, indent=2, ensure_ascii=True).encode() + b"\n")
+        stream.write(json.dumps(record, indent=2, ensure_ascii=True, allow_nan=False).encode() + b"\n")
     with write_atomically(directory / "report.html") as stream:
         stream.write(calibration_page(result).encode("utf-8", "backslashreplace"))
     return result

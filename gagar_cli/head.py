@@ -9,8 +9,6 @@ import polars as pl
 from gagar_cli.core.text import shorten
 from gagar_cli.io.dump import ReadOptions, open_dump
 from gagar_cli.io.jsonl import show_value
-from gagar_cli.io.native_files import find_native
-from gagar_cli.io.streams import list_shards, show_path
 
 _MAX_TEXT = 200
 _MAX_FILES = 20
@@ -73,13 +71,8 @@ def run(settings: HeadSettings) -> HeadResult:
         InputError: it cannot be read.
         UsageError: flags that contradict each other.
     """
-    read = settings.read
-    is_own_form = read.format is None and bool(read.fields or read.explode)
-    found, others, _ = find_native(settings.dumps, "canonical" if is_own_form else read.format)
-    files = [(show_path(each.path), each.format.name, each.why) for each in found]
-    shards = [shard for path in others for shard in list_shards(path)]
-    files += [(show_path(path), "canonical", "no native format is recognised in it") for path in shards]
-    with open_dump(settings.dumps, read) as dump:
+    with open_dump(settings.dumps, settings.read) as dump:
+        files = [(name, *form) for name, form in zip(dump.sources, dump.forms, strict=True)]
         index = dump.index
         records: list[dict[str, Any]] = []
         for record in dump.iter_records():

@@ -133,7 +133,7 @@ def run(settings: RedistributeSettings, progress: ProgressCallback = no_progress
         if settings.per_turn or settings.per_token:
             replaced = _write_lists(settings, dump, ranked, made, turns)
         else:
-            replaced = _write(settings, dump, ranked, added_columns(made.columns, judged, rows))
+            replaced = _write(settings, dump, ranked, added_columns(made.columns, judged, rows), progress)
         result = replace(
             _summarise(settings, plan, dump, ranked, inputs, judged, made),
             replaced_columns=replaced,
@@ -144,7 +144,7 @@ def run(settings: RedistributeSettings, progress: ProgressCallback = no_progress
 
 
 def _index_only(settings: RedistributeSettings, wanted: tuple[str, ...]) -> ReadOptions:
-    return replace(settings.read, extras=wanted, is_index_only=True)
+    return replace(settings.read, extras=wanted, is_index_only=True, keep_raw=settings.full_copy)
 
 
 class _Plan(NamedTuple):
@@ -274,11 +274,16 @@ def _group_name(index: pl.DataFrame, code: int) -> str:
 
 
 def _write(
-    settings: RedistributeSettings, dump: Dump, ranked: RankedIndex, added: pl.DataFrame
+    settings: RedistributeSettings,
+    dump: Dump,
+    ranked: RankedIndex,
+    added: pl.DataFrame,
+    progress: ProgressCallback,
 ) -> tuple[str, ...]:
     """Write the output; the columns of the dump that it has with new values come back."""
     if settings.full_copy:
-        return write_full_copy(settings.output, dump, settings.dumps, added[ranked.trajectory_of_row])
+        of_rows = added[ranked.trajectory_of_row]
+        return write_full_copy(settings.output, dump, settings.dumps, of_rows, report=progress)
     keys = dump.index[ranked.primary_rows]
     sidecar = pl.concat((keys.select("step", "group_id", "trajectory_id"), added), how="horizontal")
     if keys["advantage"].null_count() < keys.height:

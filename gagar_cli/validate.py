@@ -12,7 +12,8 @@ import polars as pl
 
 from gagar_cli.errors import InputError
 from gagar_cli.io.dump import Dump, DumpReport, ReadOptions, open_dump
-from gagar_cli.io.scan import MAX_LISTED_PROBLEMS, kind_of_problem
+from gagar_cli.io.problems import kind_of_problem
+from gagar_cli.io.scan import MAX_LISTED_PROBLEMS
 from gagar_cli.progress import ProgressCallback, no_progress
 
 _AT_ONCE = 64

@@ -266,3 +266,17 @@ def test_a_damaged_directory_is_told_and_not_traced(settings, tmp_path):
     with pytest.raises(OutputError, match="is a file, expected a directory"):
         run(replace(settings, output=str(tmp_path / "file")))
     assert issubclass(OutputError, GagarError)
+
+
+def test_a_judge_of_a_policys_family_is_named(settings, serve, chat):
+    endpoint = serve(*[chat()] * 9)
+    judge = EndpointSettings(
+        "acme-judge", endpoint.base_url, max_attempts=1, call_seconds=5, protocol="tools"
+    )
+    notes = run(replace(settings, judges=(judge,), n_tasks=1)).notes
+    its_own_kind = [note for note in notes if "it may prefer its own kind" in note]
+    assert its_own_kind == [
+        f"judge acme-judge shares the name 'acme' with acme-coder-{n}: it may prefer its own kind"
+        for n in (1, 2)
+    ]
+    assert not any("its own kind" in note for note in run(replace(settings, overwrite=True)).notes)

@@ -256,7 +256,7 @@ def test_killed_and_resumed_while_rollouts_arrive_it_ends_with_the_rankings_of_a
             "group_id": f"{record['group_id']}-{copy}",
             "trajectory_id": f"{record['trajectory_id']}-{copy}",
         }
-        for copy in range(3)
+        for copy in range(2)
         for record in RECORDS
     ]
     command = [
@@ -271,12 +271,12 @@ def test_killed_and_resumed_while_rollouts_arrive_it_ends_with_the_rankings_of_a
         "offline",
     ]
     command += ["--follow", "--sandbox", "inspect-only", "-q", "--concurrency", "2"]
-    for part in range(3):
+    for part in range(2):
         append(dump, lines_of(copies[part * 28 : (part + 1) * 28]))
         for record in {each["group_id"]: each for each in copies[part * 28 : (part + 1) * 28]}.values():
             mark = {"end_of_group": True, "group_id": record["group_id"], "step": record["step"]}
             append(dump, json.dumps(mark) + "\n")
-        if part == 2:
+        if part == 1:
             break
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         n_before = Path(settings.output).read_bytes().count(b"\n") if part else 0
@@ -292,4 +292,4 @@ def test_killed_and_resumed_while_rollouts_arrive_it_ends_with_the_rankings_of_a
     grade.run(replace(settings, output=str(tmp_path / "calm.jsonl")))
     assert comparable(settings.output) == comparable(tmp_path / "calm.jsonl")
     keys = [ranking.key for ranking in read_rankings(settings.output)]
-    assert len(keys) == len(set(keys)) == 12
+    assert len(keys) == len(set(keys)) == 8

@@ -87,6 +87,16 @@ def test_a_static_judge_finds_what_the_patches_show(settings, tmp_path):
     assert result.n_calls == 3 + 2 * 4
 
 
+@pytest.mark.parametrize("mode", ["groupwise-static", "pointwise-agentic"])
+@pytest.mark.parametrize("protocol", ["json-schema", "text"])
+def test_modes_work_under_every_protocol(settings, mode, protocol):
+    endpoint = EndpointSettings("offline", protocol=protocol)
+    result = run(replace(settings, endpoint=endpoint, rules=GradingRules(mode=mode)))
+    assert (result.n_graded, result.n_integrity_violations) == (3, 1)
+    graded = [ranking for ranking in rankings_of(settings).values() if ranking.status == "graded"]
+    assert {ranking.grader["protocol"] for ranking in graded} == {protocol}
+
+
 def test_repeats_agree_where_the_grader_is_a_rule(settings):
     result = run(replace(settings, rules=GradingRules(repeats=3)))
     assert (result.consistency.n_repeated, result.consistency.rank_agreement) == (3, 1.0)

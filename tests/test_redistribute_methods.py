@@ -338,6 +338,45 @@ def test_all_pass_group_gets_signal_from_its_ranks(bench: Bench) -> None:
     assert bench.column("grading") == ["graded"] * 2
 
 
+TABLE = """
+T1 = {rule = "flat", factor = 1}
+T2 = {rule = "flat", factor = 0.5}
+T3 = {rule = "flat", factor = 0.2}
+cap = {kind = "waterfill", limit = 1.25}
+"""
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected", "told"),
+    [
+        (
+            {},
+            ("waterfill", 1.25, "table"),
+            "waterfill (amplification at most 1.25; not the paper's cap), from the table",
+        ),
+        ({"limit": 1.5}, ("waterfill", 1.5, "flag"), "the flag wins over the table's waterfill at 1.25"),
+        (
+            {"cap": "none"},
+            ("none", 1.25, "flag"),
+            "equation 2); the flag wins over the table's waterfill at 1.25",
+        ),
+        ({"tiers": "flash"}, ("bounded", 1.5, "default"), "not the paper's cap), the default"),
+    ],
+    ids=["table", "limit", "cap", "default"],
+)
+def test_cap_of_the_table_holds_unless_a_flag_says_otherwise(
+    bench: Bench, tmp_path: Path, flags: Record, expected: tuple[Any, ...], told: str
+) -> None:
+    (tmp_path / "own.toml").write_text(TABLE)
+    result = bench.run(SEED, [RANKING], **{"tiers": str(tmp_path / "own.toml"), **flags})
+    record = result.to_record()
+    assert (record["cap"], record["limit"], record["cap_from"]) == expected
+    shown = redistribute_table(result)
+    assert told in str(next(iter(shown.columns[1].cells)))
+    top = {"waterfill": result.cap.limit, "bounded": 1.5, "none": 5 / 3}[str(record["cap"])]
+    assert bench.column()[0] == pytest.approx(0.5 * top)
+
+
 @pytest.mark.parametrize("cap", ["none", "bounded", "waterfill", "temper", "pass-recentre"])
 def test_check_finds_nothing_under_the_caps_that_keep_sums(bench: Bench, cap: str) -> None:
     assert bench.run(SEED, [RANKING], cap=cap, check=True).n_broken_groups == 0

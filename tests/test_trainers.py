@@ -314,7 +314,7 @@ HOOKS: list[tuple[str, str, str, str | None, tuple[str, ...], str]] = [
      "GagarExperienceMaker.compute_advantages_and_returns"),
     ("slime 00de6b0", "slime/ray/rollout.py", "RolloutManager._post_process_rewards", "slime_rewards",
      ("args", "samples"), "post_process_rewards"),
-    ("skyrl 52283504012", "examples/train/algorithms/dapo/main_dapo.py", "DAPOTrainer.postprocess_generator_output",
+    ("skyrl 1b19b04", "examples/train/algorithms/dapo/main_dapo.py", "DAPOTrainer.postprocess_generator_output",
      "skyrl_trainer", ("self", "generator_output", "uids"), "GagarTrainer.postprocess_generator_output"),
     ("prime-rl 039b400", "src/prime_rl/orchestrator/algo/advantage.py", "AdvantageFn", "prime_rl_advantage",
      ("inputs",), "gagar_advantage"),

@@ -22,8 +22,8 @@ from gagar_cli.commands.endpoint_options import (
     endpoint_settings,
 )
 from gagar_cli.commands.options import (
-    Environment,
     DumpFormat,
+    Environment,
     Explode,
     Fields,
     GroupBy,

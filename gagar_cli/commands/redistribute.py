@@ -191,6 +191,8 @@ def redistribute(
         per_token=per_token,
         overwrite=overwrite,
     )
+    if full_copy and output.endswith((".gz", ".zst")):
+        write_note("note: compressing the whole copy takes most of the time: a sidecar needs none", quiet=quiet)
     with progress_bar("redistributing", quiet=quiet) as progress:
         result = use_case.run(settings, progress)
     for note in result.report.notes:

@@ -18,8 +18,8 @@ def kendall_tau_b(first: Sequence[float], second: Sequence[float]) -> float | No
 
     >>> kendall_tau_b([1, 2, 3], [1, 2, 3])
     1.0
-    >>> kendall_tau_b([1, 2, 2, 3], [1, 3, 2, 4])
-    0.912870929175277
+    >>> round(kendall_tau_b([1, 2, 2, 3], [1, 3, 2, 4]), 6)
+    0.912871
     """
     balance = n_untied_first = n_untied_second = 0
     for (a, x), (b, y) in combinations(zip(first, second, strict=True), 2):

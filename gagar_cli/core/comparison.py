@@ -128,12 +128,12 @@ def common_tasks(tasks: Sequence[JudgedTask], policies: Sequence[str]) -> list[J
     return [task for task in tasks if all(task.ranked(policy) for policy in policies)]
 
 
-def win_share(task: JudgedTask, first: str, second: str) -> tuple[float, float, int]:
-    """How often the second's attempts stand above the first's in this task, ties half; the share of ties; the pairs.
+def win_share(task: JudgedTask, first: str, second: str) -> tuple[float, float]:
+    """How often the second's attempts stand above the first's in this task, ties half, and the share of ties.
 
     >>> a, b = JudgedAttempt("A", True, (1, 2)), JudgedAttempt("B", True, (1, 1))
     >>> win_share(JudgedTask("t", (a, b, b)), "A", "B")
-    (1.0, 0.0, 2)
+    (1.0, 0.0)
     """
     pairs = [
         (one.place, other.place)
@@ -143,7 +143,13 @@ def win_share(task: JudgedTask, first: str, second: str) -> tuple[float, float, 
     ]
     n_wins = sum(other < one for one, other in pairs)
     n_ties = sum(other == one for one, other in pairs)
-    return (n_wins + n_ties / 2) / len(pairs), n_ties / len(pairs), len(pairs)
+    return (n_wins + n_ties / 2) / len(pairs), n_ties / len(pairs)
+
+
+def task_shares(judged: Sequence[JudgedTask], first: str, second: str) -> Floats:
+    """(n_tasks, 2): the second's share of wins (ties half) and the share of ties, of each task that both have."""
+    common = common_tasks(judged, (first, second))
+    return _by_task(common, [win_share(task, first, second) for task in common]).reshape(-1, 2)
 
 
 def top1_shares(task: JudgedTask, policies: Sequence[str]) -> dict[str, float]:
@@ -191,7 +197,7 @@ def compare(
     Figures are None, or left out, where no common task tells them.
     """
     common = common_tasks(judged, (first, second))
-    shares = [win_share(task, first, second) for task in common]
+    shares = task_shares(judged, first, second)
     tops = [top1_shares(task, (first, second))[second] for task in common]
     values: dict[str, tuple[Estimate, Estimate]] = {}
     differences: dict[str, Difference] = {}
@@ -208,9 +214,9 @@ def compare(
         first,
         second,
         n_tasks=len({task.task_id for task in common}),
-        n_pairs=sum(n_pairs for _, _, n_pairs in shares),
-        win_rate=_rate(_by_task(common, [share for share, _, _ in shares]), seed=seed),
-        tie_rate=float(_by_task(common, [ties for _, ties, _ in shares]).mean()) if shares else None,
+        n_pairs=sum(len(task.ranked(first)) * len(task.ranked(second)) for task in common),
+        win_rate=_rate(shares[:, 0], seed=seed),
+        tie_rate=float(shares[:, 1].mean()) if len(shares) else None,
         top1_share=_rate(_by_task(common, tops), seed=seed),
         values=values,
         differences=differences,
@@ -261,12 +267,17 @@ def _task_values(
 
 
 def _by_task(tasks: Sequence[JudgedTask], values: Sequence[float] | Sequence[Sequence[float]]) -> Floats:
-    """The values of judgments as one row a task, in the order in which tasks first appear."""
+    """The values of judgments as one row a task, in the order in which tasks first appear.
+
+    Rounded, as means of the same numbers in another order differ in the last places, which no test may take for a
+    difference.
+    """
     rows = np.asarray(values, dtype=np.float64)
     places: dict[str, list[int]] = {}
     for number, task in enumerate(tasks):
         places.setdefault(task.task_id, []).append(number)
-    return np.array([rows[of_task].mean(axis=0) for of_task in places.values()], dtype=np.float64)
+    means = np.array([rows[of_task].mean(axis=0) for of_task in places.values()], dtype=np.float64)
+    return np.round(means, 12)
 
 
 def _rate(shares: Floats, *, seed: int) -> Difference | None:

@@ -7,10 +7,12 @@ T3 and leaves its reward. `report` puts it where its scores belong, as if there 
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from gagar_cli.core.ranking import TIERS, GroupRanking, RankedCandidate
-from gagar_cli.core.schema import GroupKey
+
+if TYPE_CHECKING:
+    from gagar_cli.core.schema import GroupKey
 
 IntegrityAction = Literal["zero", "t3", "report"]
 _FLAG = "integrity_violation"

@@ -6,8 +6,9 @@ in simulation a nominal 95% one covers 78% at 30 tasks.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +21,9 @@ N_RESAMPLES = 10_000
 MAX_EXACT_TASKS = 16
 """Up to here all 2ⁿ sign patterns are counted, above they are drawn."""
 POWER = 0.8
+_MAX_KEPT_DRAWS = 4_000_000
+ROUNDING = 1e-12
+"""Values over tasks that are closer than this are the same: sums of the same numbers in another order are."""
 
 
 class Interval(NamedTuple):
@@ -37,7 +41,7 @@ class Estimate:
     n_tasks: int
     interval: Interval | None
     interval_kind: str
-    """`t`, `wilson` (a share that is the same in every task), or `none`."""
+    """`t`, `wilson` (a share that is the same in every task), `constant` (any other value that is), or `none`."""
     bootstrap: Interval | None
 
 
@@ -55,8 +59,10 @@ def estimate_mean(
     value = float(tasks.mean())
     bounds = (0.0, 1.0) if is_share else (-math.inf, math.inf)
     interval, kind = t_interval(tasks), "t"
-    if is_share and float(np.ptp(tasks)) == 0.0:
-        interval, kind = wilson_interval(value * tasks.size, tasks.size), "wilson"
+    if float(np.ptp(tasks)) <= ROUNDING:
+        # Without a spread t's width of 0 is no measure of how sure this is.
+        kind = "wilson" if is_share else "constant"
+        interval = wilson_interval(value * tasks.size, tasks.size) if is_share else interval
     if interval is None:
         return Estimate(value, tasks.size, None, "none", None)
     clipped = Interval(max(bounds[0], interval.low), min(bounds[1], interval.high))
@@ -131,15 +137,33 @@ def bootstrap_interval(
 
 def resample_means(values: Floats, *, seed: int, n_resamples: int = N_RESAMPLES) -> Floats:
     """The mean (or ratio of sums) of each of `n_resamples` draws of as many tasks, with replacement: (n_resamples,)."""
-    generator = np.random.default_rng(seed)
     n_tasks = len(values)
+    blocks: Iterable[Floats]
+    if n_tasks * n_resamples <= _MAX_KEPT_DRAWS:
+        blocks = [_draw_counts(n_tasks, seed, n_resamples)]
+    else:
+        blocks = _iter_counts(n_tasks, seed, n_resamples)
     means = []
-    # In blocks: memory does not grow with the number of resamples.
-    for start in range(0, n_resamples, 1000):
-        drawn = generator.integers(n_tasks, size=(min(1000, n_resamples - start), n_tasks))
-        sums = values[drawn].sum(axis=1)
+    for counts in blocks:
+        sums = counts @ values
         means.append(sums / n_tasks if values.ndim == 1 else sums[:, 0] / sums[:, 1])
     return np.concatenate(means)
+
+
+@lru_cache(maxsize=4)
+def _draw_counts(n_tasks: int, seed: int, n_resamples: int) -> Floats:
+    # Every figure of a report is resampled by the same draws.
+    return np.concatenate(list(_iter_counts(n_tasks, seed, n_resamples)))
+
+
+def _iter_counts(n_tasks: int, seed: int, n_resamples: int) -> Iterator[Floats]:
+    """How often each task is in each draw: (n, n_tasks), in blocks, so that memory does not grow with the resamples."""
+    generator = np.random.default_rng(abs(seed))
+    for start in range(0, n_resamples, 1000):
+        n = min(1000, n_resamples - start)
+        drawn = generator.integers(n_tasks, size=(n, n_tasks))
+        drawn += n_tasks * np.arange(n)[:, None]
+        yield np.bincount(drawn.ravel(), minlength=n * n_tasks).reshape(n, n_tasks).astype(np.float64)
 
 
 def sign_flip_p_value(
@@ -165,7 +189,7 @@ def sign_flip_p_value(
     if moving.size <= MAX_EXACT_TASKS:
         patterns = (np.arange(2**moving.size)[:, None] >> np.arange(moving.size)) & 1
         return float(np.mean(np.abs((2.0 * patterns - 1.0) @ moving) >= threshold))
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(abs(seed))
     n_as_far = 0
     for start in range(0, n_draws, 10_000):
         signs = generator.integers(0, 2, size=(min(10_000, n_draws - start), moving.size), dtype=np.int8)

@@ -126,10 +126,11 @@ class EndpointClient:
 
     def tell_usable(self, *, is_usable: bool, protocol: Protocol) -> bool:
         """Count a reply by whether its calls could be read; whether that put another protocol in force."""
-        if is_usable:
-            self._has_called = True
-        if is_usable or self._has_called or protocol != self.protocol:
-            return protocol != self.protocol
+        if protocol != self.protocol:
+            return True
+        self._has_called = self._has_called or is_usable
+        if self._has_called:
+            return False
         self._n_ignored += 1
         return self._n_ignored >= MAX_IGNORED and self._fall_from(
             protocol, f"{self._n_ignored} replies made no use of it"

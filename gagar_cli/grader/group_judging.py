@@ -11,25 +11,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gagar_cli.core.aggregate import combine_gradings, rename_owner
-from gagar_cli.core.blinding import permute
 from gagar_cli.core.grouping import reason_of
 from gagar_cli.core.ranking import RankedCandidate, Status
 from gagar_cli.core.schema import Group
 from gagar_cli.core.tampering import find_tampering
 from gagar_cli.core.tiers import assign_tier
-from gagar_cli.core.verdict import decide_violations, proven_violations, settle
 from gagar_cli.errors import VerdictError
-from gagar_cli.grader.acceptance import Outcome
 from gagar_cli.grader.checks import CheckRunner, OpenSandbox
 from gagar_cli.grader.modes import judge, show_only
+from gagar_cli.grader.rounds import SEED_STRIDE, Round, by_trajectory, repeat_seeds
 from gagar_cli.grader.rules import GradingRules
 from gagar_cli.grader.talks import Talks
 from gagar_cli.grader.votes import FLAG, Vote, ask_vote
 from gagar_cli.grader.workspace import Repository, Workspace
-
-_SEED_STRIDE = 1_000_003
-"""Between the seeds of one group's gradings and votes; seeds that people choose are closer."""
-_MAX_SEED_TRIES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +47,7 @@ class Judgement:
 
 @dataclass(slots=True)
 class GroupJudging:
-    """Judges one group; what it found out stands also after it failed. Close it."""
+    """Judges one group; what it found out stands also after it failed."""
 
     group: Group
     means: GroupMeans
@@ -78,11 +72,6 @@ class GroupJudging:
     def n_checks(self) -> int:
         """Commands that were run in sandboxes."""
         return sum(runner.n_checks for runner in self._runners)
-
-    async def close(self) -> None:
-        """Close the sandboxes."""
-        for runner in self._runners:
-            await runner.close()
 
     async def run(self) -> Judgement:
         """Check and rank.
@@ -109,10 +98,10 @@ class GroupJudging:
         )
         if not caught or _reason(after, self.rules) != "eligible":
             return Judgement("skipped", _reason(after, self.rules), caught)
-        shown_as = _by_trajectory(self.workspace)
+        shown_as = by_trajectory(self.workspace)
         ranked = await self._rank(after)
         names = {
-            shown_as[one.trajectory_id]: _by_trajectory(self.workspace)[one.trajectory_id] for one in caught
+            shown_as[one.trajectory_id]: by_trajectory(self.workspace)[one.trajectory_id] for one in caught
         }
         caught = tuple(
             replace(one, findings=tuple(rename_owner(finding, names) for finding in one.findings))
@@ -125,7 +114,7 @@ class GroupJudging:
         rounds = [
             await self._grade_once(group, seed) for seed in repeat_seeds(group, self.seed, self.rules.repeats)
         ]
-        graded = [one for one in rounds if isinstance(one, _Round)]
+        graded = [one for one in rounds if isinstance(one, Round)]
         if not graded:
             raise next(one for one in rounds if isinstance(one, VerdictError))
         self.workspace = graded[0].workspace
@@ -137,10 +126,10 @@ class GroupJudging:
             for name in (name for name in suspects if name not in settled):
                 is_proven = any(name in one.suspects for one in graded)
                 await self._put_to_vote(name, [True] if is_proven else [])
-        rankings = [one.settle(self._confirmed, self.rules) for one in graded]
+        rankings = [one.settle(self._confirmed, self.rules.rubric) for one in graded]
         if self.rules.repeats > 1:
             self.repeats = [one.record(ranking) for one, ranking in zip(graded, rankings, strict=True)]
-        shown_as = _by_trajectory(self.workspace)
+        shown_as = by_trajectory(self.workspace)
         aligned = [one.rename(ranking, shown_as) for one, ranking in zip(graded, rankings, strict=True)]
         candidates = tuple(
             self._with_vote_findings(one) for one in combine_gradings(aligned, self.rules.rubric)
@@ -153,23 +142,29 @@ class GroupJudging:
             candidates,
         )
 
-    async def _grade_once(self, group: Group, seed: int) -> "_Round | VerdictError":
+    async def _grade_once(self, group: Group, seed: int) -> Round | VerdictError:
         """One grading; a bad verdict is a result, for the other gradings may still make a ranking."""
         workspace, checks = self._open(group, seed)
         try:
             outcome = await judge(workspace, checks, self.talks, self.rules)
         except VerdictError as error:
             return error
-        return _Round(seed, workspace, outcome)
+        finally:
+            await _close(checks)
+        return Round(seed, workspace, outcome)
 
     async def _put_to_vote(self, name: str, votes: list[bool]) -> None:
         """Ask until one says no or enough have said yes; `votes` are those that were given already."""
         vote: Vote | None = None
         while len(votes) < self.rules.integrity_votes and all(votes):
             # The first vote keeps the blind ids of the ranking, so that its findings can stand there.
-            seed = self.seed - _SEED_STRIDE * len(votes)
+            seed = self.seed - SEED_STRIDE * len(votes)
             workspace, checks = self._open(self.group, seed)
-            cast = await ask_vote(show_only(workspace, _by_trajectory(workspace)[name]), checks, self.talks)
+            alone = show_only(workspace, by_trajectory(workspace)[name])
+            try:
+                cast = await ask_vote(alone, checks, self.talks)
+            finally:
+                await _close(checks)
             votes.append(cast.is_violation)
             vote = vote or cast
         is_confirmed = all(votes)
@@ -221,65 +216,10 @@ class GroupJudging:
                 self.n_leads[attempt.trajectory.trajectory_id] = n_leads
 
 
-def repeat_seeds(group: Group, seed: int, n: int) -> list[int]:
-    """A seed for each grading; their orders of the candidates differ as long as there are other orders."""
-    passing = [trajectory.trajectory_id for trajectory in group.passing]
-    seeds: list[int] = []
-    orders: set[tuple[str, ...]] = set()
-    for number in range(n):
-        tries = [seed + _SEED_STRIDE * number + offset for offset in range(_MAX_SEED_TRIES if number else 1)]
-        by_seed = {one: tuple(permute(passing, one, group.key)) for one in tries}
-        chosen = next((one for one in tries if by_seed[one] not in orders), tries[0])
-        seeds.append(chosen)
-        orders.add(by_seed[chosen])
-    return seeds
-
-
-@dataclass(frozen=True, slots=True)
-class _Round:
-    """One grading of the whole group."""
-
-    seed: int
-    workspace: Workspace
-    outcome: Outcome
-
-    @property
-    def suspects(self) -> tuple[str, ...]:
-        """The trajectories whose integrity flag the judge proved."""
-        return tuple(self.workspace.trajectory_ids[name] for name in proven_violations(self.outcome.reviewed))
-
-    def settle(self, confirmed: Mapping[str, Vote], rules: GradingRules) -> tuple[RankedCandidate, ...]:
-        names = self.workspace.trajectory_ids
-        violations = [blind_id for blind_id, name in names.items() if name in confirmed]
-        reviewed = decide_violations(self.outcome.reviewed, violations)
-        return settle(reviewed, self.outcome.order, names, self.workspace.twins, rules.rubric)
-
-    def record(self, ranking: Sequence[RankedCandidate]) -> dict[str, object]:
-        shown_as = _by_trajectory(self.workspace)
-        candidates = {
-            one.trajectory_id: {
-                "blind_id": shown_as[one.trajectory_id],
-                "tier": one.tier,
-                "rank": one.rank,
-                "weighted_score": one.weighted_score,
-            }
-            for one in ranking
-        }
-        return {"seed": self.seed, "candidates": candidates}
-
-    def rename(
-        self, ranking: Sequence[RankedCandidate], shown_as: Mapping[str, str]
-    ) -> tuple[RankedCandidate, ...]:
-        """The ranking with the blind ids of another grading in its findings."""
-        names = {blind_id: shown_as[name] for blind_id, name in self.workspace.trajectory_ids.items()}
-        return tuple(
-            replace(one, findings=tuple(rename_owner(finding, names) for finding in one.findings))
-            for one in ranking
-        )
-
-
-def _by_trajectory(workspace: Workspace) -> dict[str, str]:
-    return {name: blind_id for blind_id, name in workspace.trajectory_ids.items()}
+async def _close(checks: CheckRunner | None) -> None:
+    """Give the sandboxes of a finished conversation back; what was printed in them stays in its workspace."""
+    if checks is not None:
+        await checks.close()
 
 
 def _reason(group: Group, rules: GradingRules) -> str:

@@ -78,8 +78,6 @@ async def grade_group(
     except Exception as error:  # noqa: BLE001 - the edge of one group: the others go on, the place is told
         frame = traceback.extract_tb(error.__traceback__)[-1]
         judgement = _ungraded(f"error: {type(error).__name__} in {frame.name} line {frame.lineno}: {error}")
-    finally:
-        await judging.close()
     ranking = GroupRanking(
         key=group.key,
         status=judgement.status,

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from gagar_cli.errors import LimitError
@@ -10,6 +10,8 @@ from gagar_cli.grader.acceptance import Acceptance
 from gagar_cli.grader.client import EndpointClient
 from gagar_cli.grader.loop import Conversation, GroupLimits, Usage
 from gagar_cli.grader.tools import Toolbox
+
+_COUNTS = tuple(entry.name for entry in fields(Usage))
 
 
 @dataclass(slots=True)
@@ -36,10 +38,8 @@ class Talks:
             await conversation.run()
         finally:
             self.messages += conversation.messages
-            self.usage.n_calls += conversation.usage.n_calls
-            self.usage.n_input_tokens += conversation.usage.n_input_tokens
-            self.usage.n_cached_tokens += conversation.usage.n_cached_tokens
-            self.usage.n_output_tokens += conversation.usage.n_output_tokens
+            for name in _COUNTS:
+                setattr(self.usage, name, getattr(self.usage, name) + getattr(conversation.usage, name))
             self.usage.n_estimated_calls += conversation.usage.n_estimated_calls
 
     def _remaining(self) -> GroupLimits:

@@ -56,6 +56,8 @@ _TYPES: dict[str, Any] = {
     "raw": pa.large_string(),
 }
 VERDICTS = ("reward", "resolved")
+_PROVENANCE = ("schema_version", "group_id_source", "source_format", "source_path", "source_row")
+"""What an earlier conversion knew better."""
 _ROW_GROUP_ROWS = 256
 _ROW_GROUP_BYTES = 64 * 1024**2
 
@@ -82,16 +84,16 @@ def canonical_record(
         value = fields.find(record, name)
         if value is MISSING:
             continue
-        for used in (fields.mapping.get(name), name, ALIASES.get(name)):
-            if used is not None and used in rest:
-                del rest[used]
-                break
+        # A mapped path inside an object leaves the object whole, and what has the field's own name is something else.
+        own = (fields.mapping[name],) if name in fields.mapping else (name, ALIASES.get(name, name))
+        used = next((each for each in own if each in rest), None)
+        if used is not None:
+            del rest[used]
         if name not in made:
             _put(made, rest, name, value)
     for name in [name for name in rest if name in _TYPES and name != "raw"]:
-        value = rest.pop(name)
-        if name not in made or name in ("group_id_source", "source_format", "source_path", "source_row"):
-            _put(made, rest, name, value)
+        if name not in made or name in _PROVENANCE:
+            _put(made, rest, name, rest.pop(name))
     for name in VERDICTS:
         if name not in missing:
             made.setdefault(name, None)

@@ -23,7 +23,7 @@ from gagar_cli.io.native_files import find_native
 from gagar_cli.io.records import PROMPT_FIELDS, Fields, exploded, placed
 from gagar_cli.io.scan import DumpReport, ReadOptions, Scan
 from gagar_cli.io.sources import JsonlSource, Place, Source
-from gagar_cli.io.streams import list_shards, open_input
+from gagar_cli.io.streams import Opened, list_shards, open_input
 from gagar_cli.io.trajectories import join_segments, read_task, read_trajectory
 
 __all__ = ["Dump", "DumpReport", "ReadOptions", "open_dump"]
@@ -68,6 +68,12 @@ class Dump:
     def sources(self) -> tuple[str, ...]:
         """The names of the files, shards one by one; the index's `source` counts into them."""
         return tuple(source.name for source in self._sources)
+
+    @property
+    def forms(self) -> tuple[tuple[str, str], ...]:
+        """The format of each source, and why it was taken for that."""
+        unknown = ("canonical", "no native format is recognised in it")
+        return tuple(getattr(source, "form", None) or unknown for source in self._sources)
 
     def where(self, row: int) -> str:
         """The place of a row of the index as messages tell it: `dump.jsonl:12`, `dump.jsonl:12[3]` when exploded."""
@@ -120,16 +126,17 @@ class Dump:
                 yield from ((text, [(0, len(text))]) for text in source.read_texts(places))
 
     def _read_rows(self, rows: Sequence[int]) -> Iterator[tuple[Task, Trajectory]]:
-        chosen = self.index[list(rows)].with_columns(pl.Series("row", list(rows), dtype=pl.UInt32))
-        for (number,), part in chosen.group_by("source", maintain_order=True):
+        for (number,), part in self.index[list(rows)].group_by("source", maintain_order=True):
             source = self._sources[number]
             places, spread = _distinct_places(part)
-            row_values = part.select("row", "trajectory_id", "reward", "passed").iter_rows()
+            row_values = part.select("line", "trajectory_id", "reward", "passed").iter_rows()
             for record, items in zip(source.read(places, self._fields), spread, strict=True):
                 for item in items:
-                    row, trajectory_id, reward, passed = next(row_values)
+                    line, trajectory_id, reward, passed = next(row_values)
                     merged = record if item is None else exploded(record, self._explode, item)
-                    yield self._build(merged, self.where(row), trajectory_id, reward, passed=passed)
+                    # As `where`, without asking the index once a record.
+                    where = f"{source.name}:{line}" + ("" if item is None else f"[{item}]")
+                    yield self._build(merged, where, trajectory_id, reward, passed=passed)
 
     def _build(
         self,
@@ -190,7 +197,7 @@ def _open_sources(
     """The sources of native files and of the others, and notes."""
     is_own_form = options.format is None and bool(options.fields or options.explode)
     forced = "canonical" if is_own_form else options.format
-    found, others, notes = find_native(paths, forced)
+    found, others, notes = find_native(paths, forced, opened)
     sources: list[Source] = []
     if found:
         spool = Spool()
@@ -199,14 +206,14 @@ def _open_sources(
     # What grouping and joining look at, for readers that choose columns.
     needed = (*(KEYS if options.joins else ()), *(PROMPT_FIELDS if options.group_by == "prompt" else ()))
     chosen = replace(options, extras=tuple(dict.fromkeys((*options.extras, *needed))))
-    for path in [shard for named in others for shard in list_shards(named)]:
-        sources.append(_open_source(path, chosen))
-        opened.callback(sources[-1].close)
+    for named in others:
+        for path in list_shards(named.path):
+            sources.append(_open_source(path, named.opened or open_input(path), chosen))
+            opened.callback(sources[-1].close)
     return sources, notes
 
 
-def _open_source(path: str, options: ReadOptions) -> Source:
-    opened = open_input(path)
+def _open_source(path: str, opened: Opened, options: ReadOptions) -> Source:
     if opened.kind == "parquet":
         # With the file its library would cost 40 MB of memory, which JSON lines have no use for.
         from gagar_cli.io.parquet import ParquetSource

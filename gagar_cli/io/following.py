@@ -43,9 +43,14 @@ class FollowedDump:
         """Look for the named files and folders.
 
         Raises:
-            UsageError: stdin, which cannot be followed twice, or a mapped name that is not canonical.
+            UsageError: stdin, a native format, joined files, or a mapped name that is not canonical.
             InputError: a path that is not there, in a folder that is not there either.
         """
+        if options.joins or options.format not in (None, "canonical"):
+            flag = "--join" if options.joins else "--format"
+            raise UsageError(
+                f"{flag} is not for --follow", "records that are followed hold all that is known of them"
+            )
         self._options = options
         self._condition = condition
         self._fields = Fields(options.fields)

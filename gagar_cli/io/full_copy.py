@@ -6,7 +6,7 @@ same name, but for `advantage`: what the dump had stays as `advantage_input`. Me
 batch of Parquet.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -29,6 +29,9 @@ from gagar_cli.io.writers import write_atomically, write_pieces
 
 KEPT_AS = {"advantage": "advantage_input"}
 _CHUNK_ROWS = 4096
+_LINES_A_REPORT = 256
+Report = Callable[[int, int, str], None]
+"""Told how many records are done, of how many, and what is done with them."""
 _BATCH_BYTES = 16 * 1024**2
 _MIN_BATCH_ROWS, _MAX_BATCH_ROWS = 16, 4096
 _TABLE_BYTES = 32 * 1024**2
@@ -41,7 +44,14 @@ def is_parquet(path: str) -> bool:
     return Path(path).suffix.lower() in (".parquet", ".pq")
 
 
-def write_full_copy(path: str, dump: Dump, paths: Sequence[str], added: pl.DataFrame) -> tuple[str, ...]:
+def write_full_copy(
+    path: str,
+    dump: Dump,
+    paths: Sequence[str],
+    added: pl.DataFrame,
+    *,
+    report: Report | None = None,
+) -> tuple[str, ...]:
     """The dump with the columns of `added`, one row of it for each row of the index, in reading order.
 
     `paths` are what the dump was opened with. JSON lines for `-` and for any suffix but Parquet's. The names of the
@@ -54,7 +64,7 @@ def write_full_copy(path: str, dump: Dump, paths: Sequence[str], added: pl.DataF
     """
     if not is_parquet(path):
         replaced: set[str] = set()
-        write_pieces(path, _lines(dump, added, replaced))
+        write_pieces(path, _counted(_lines(dump, added, replaced), added.height, report))
         return tuple(name for name in added.columns if name in replaced)
     index = dump.index
     if not (index["item"].null_count() == index["offset"].null_count() == index.height):
@@ -96,6 +106,15 @@ def _lost(names: Collection[str], added: Collection[str]) -> set[str]:
 def _overlay(record: dict[str, object], members: dict[str, object]) -> dict[str, object]:
     kept = {KEPT_AS[key]: record[key] for key in KEPT_AS if key in record and KEPT_AS[key] not in record}
     return {key: value for key, value in record.items() if key not in members} | kept | members
+
+
+def _counted(
+    lines: Iterator[Sequence[Piece]], n_lines: int, report: Report | None
+) -> Iterator[Sequence[Piece]]:
+    for n_done, line in enumerate(lines):
+        if report is not None and n_done % _LINES_A_REPORT == 0:
+            report(n_done, n_lines, "records copied")
+        yield line
 
 
 def _splice_parquet(stream: BinaryIO, shard: str, added: pl.DataFrame) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ class JoinedSource:
     def __init__(self, inner: Source, joins: Joins, fields: Fields) -> None:
         self._inner = inner
         self._run: str | None = getattr(inner, "run_directory", None)
+        self.form: tuple[str, str] | None = getattr(inner, "form", None)
         self._joins = joins
         self._fields = fields
         self.name = inner.name

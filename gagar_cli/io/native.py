@@ -80,6 +80,7 @@ class NativeSource:
         self.name = show_path(found.path)
         self.notes: list[str] = context.notes
         self.run_directory = found.run_directory
+        self.form = (found.format.name, found.why)
         self.group_id_source: str | None = None
         self._found = found
         self._spool = spool
@@ -89,7 +90,7 @@ class NativeSource:
 
     def scan(self, fields: Fields) -> Iterator[Scanned]:  # noqa: ARG002 - a record has all fields
         """Every record of the file, converted."""
-        file = NativeFile(self._found.path)
+        file = self._found.file or NativeFile(self._found.path)
         read = self._found.format.read
         if read is None:
             raise InputError(

@@ -6,19 +6,22 @@ trajectories, a trajectory inside a trial, a trial that its run's file has too) 
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from gagar_cli.errors import InputError, UsageError
 from gagar_cli.io.formats import FORMATS, recognise
 from gagar_cli.io.formats.base import Format
 from gagar_cli.io.formats.files import NativeFile
-from gagar_cli.io.streams import show_path
+from gagar_cli.io.streams import SHARD_SUFFIXES, Opened, list_shards, show_path
 
 SUFFIXES = (".json", ".jsonl", ".traj", ".pred", ".parquet", ".pt", ".pkl", ".jsonl.gz", ".jsonl.zst")
 LOG_FOLDERS = ("trajs", "trajectories")
 _MAX_FILES = 1_000_000
+_MAX_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,57 +32,75 @@ class Found:
     format: Format
     why: str
     run_directory: str
+    file: NativeFile | None = None
+    """Kept open where it was expanded or came from a pipe."""
 
 
-def find_native(paths: Sequence[str], forced: str | None) -> tuple[list[Found], list[str], list[str]]:
+class Other(NamedTuple):
+    """An input that is not native: a file, a folder, or `-`."""
+
+    path: str
+    opened: Opened | None = None
+    """What was expanded, or came from a pipe, on looking at it."""
+
+
+def find_native(
+    paths: Sequence[str], forced: str | None, stack: ExitStack
+) -> tuple[list[Found], list[Other], list[str]]:
     """The native files among the named inputs, the inputs that are none, and notes.
 
-    A folder is searched to its depth. Raises:
+    A folder is searched to its depth. What is kept open closes with the stack. Raises:
         InputError: a file is recognised and cannot be read, or a forced format finds nothing.
         UsageError: no such format.
     """
     if forced is not None and forced != "canonical" and forced not in FORMATS:
         raise UsageError(f"--format is {forced!r}, expected canonical, {', '.join(FORMATS)}")
     if forced == "canonical":
-        return [], list(paths), []
+        return [], [Other(path) for path in paths], []
     found: list[Found] = []
-    others: list[str] = []
+    others: list[Other] = []
     notes: list[str] = []
     for path in paths:
         if path != "-" and Path(path).is_dir():
-            inside = _in_folder(path, forced)
+            inside, unknown = _in_folder(path, forced, stack)
             kept = _without_companions(inside, notes, path)
-            found += kept
-            if not kept:
-                if inside:
-                    _refuse(inside[0])
-                others.append(path)
-        elif path != "-" and (one := _recognised(path, forced)) is not None:
-            if one.format.role == "refused":
-                _refuse(one)
-            if one.format.role == "verdicts":
-                raise InputError(
-                    f"{show_path(path)}: {one.why}: verdicts without attempts",
-                    "name the attempts as the dump, and this file with `--join`",
-                )
-            found.append(one)
+            if inside and not kept:
+                _refuse(inside[0])
+            if kept:
+                found += kept
+                notes += _unread(path, unknown)
+            else:
+                others += [Other(shard, unknown.pop(shard, None)) for shard in list_shards(path)]
+            for opened in unknown.values():
+                if opened is not None:
+                    opened.stream.close()
+            continue
+        one = _recognised(path, forced, stack)
+        if isinstance(one, Other):
+            others.append(one)
+        elif one.format.role in ("refused", "verdicts"):
+            _refuse(one)
         else:
-            others.append(path)
+            found.append(one)
     return found, others, notes
 
 
-def _recognised(path: str, forced: str | None) -> Found | None:
-    file = NativeFile(path)
+def _recognised(path: str, forced: str | None, stack: ExitStack) -> "Found | Other":
+    try:
+        file = NativeFile(path)
+    except InputError:
+        return Other(path)  # its reader says what is wrong with it
+    kept = file if file.spooled is not None else None
+    if kept is not None:
+        stack.callback(kept.close)
     try:
         sample = file.sample()
     except InputError:
-        return None
-    finally:
-        file.close()
+        return Other(path, file.spooled)
     taken = (FORMATS[forced], "--format") if forced else recognise(sample)
     if taken is None:
-        return None
-    return Found(path, *taken, run_directory=_run_directory(path, taken[0]))
+        return Other(path, file.spooled)
+    return Found(path, *taken, run_directory=_run_directory(path, taken[0]), file=kept)
 
 
 def _run_directory(path: str, format_: Format) -> str:
@@ -91,7 +112,10 @@ def _run_directory(path: str, format_: Format) -> str:
     return str(folder.parent if folder.name in LOG_FOLDERS else folder)
 
 
-def _in_folder(path: str, forced: str | None) -> list[Found]:
+def _in_folder(
+    path: str, forced: str | None, stack: ExitStack
+) -> tuple[list[Found], dict[str, Opened | None]]:
+    """The native files below a folder, and the shards that are none, with what was expanded of them."""
     files: list[str] = []
     for folder, folders, names in os.walk(path):
         folders[:] = [name for name in folders if not name.startswith(".")]
@@ -99,11 +123,25 @@ def _in_folder(path: str, forced: str | None) -> list[Found]:
         files += [str(Path(folder) / name) for name in chosen]
         if len(files) > _MAX_FILES:
             raise InputError(f"{show_path(path)}: more than {_MAX_FILES:,} files")
-    recognised = (_recognised(each, None) for each in sorted(files, key=_natural) if Path(each).is_file())
-    found = [one for one in recognised if one is not None and forced in (None, one.format.name)]
+    found: list[Found] = []
+    unknown: dict[str, Opened | None] = {}
+    for each in sorted(files, key=_natural):
+        one = _recognised(each, None, stack) if Path(each).is_file() else None
+        if isinstance(one, Found) and forced in (None, one.format.name):
+            found.append(one)
+        elif isinstance(one, Other) and each.endswith(SHARD_SUFFIXES):
+            unknown[each] = one.opened
     if forced is not None and not found:
         raise InputError(f"{show_path(path)}: no file of the format {forced} in this folder")
-    return found
+    return found, unknown
+
+
+def _unread(path: str, unknown: Mapping[str, object]) -> list[str]:
+    """A note on shards that are of no native format beside files that are."""
+    if not unknown:
+        return []
+    shown = ", ".join(show_path(each) for each in list(unknown)[:_MAX_SHOWN])
+    return [f"{show_path(path)}: {len(unknown):,} of its files are of no native format and not read: {shown}"]
 
 
 def _natural(path: str) -> list[tuple[int, int, str]]:

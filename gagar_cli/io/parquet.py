@@ -56,7 +56,9 @@ class ParquetSource:
     ) -> None:
         self.name = show_path(path)
         self.notes: list[str] = []
-        self._path = path
+        # A copy has no name; its descriptor can be opened again like one.
+        self._copy = opened.stream if opened.is_spool else None
+        self._path = f"/proc/self/fd/{opened.stream.fileno()}" if opened.is_spool else path
         self._identity = file_identity(opened.stream)
         self._explode = explode
         self._group_by = group_by
@@ -67,7 +69,8 @@ class ParquetSource:
         self._n_spooled_bytes = 0
         self._cuts: dict[int, list[_Cut]] = {}
         self._last: tuple[_Cut, Any] | None = None
-        opened.stream.close()
+        if self._copy is None:
+            opened.stream.close()
         with self._mapped(), self._opened() as table:
             metadata = table.metadata
             sizes = [metadata.row_group(index).num_rows for index in range(metadata.num_row_groups)]
@@ -135,9 +138,10 @@ class ParquetSource:
         return iter(())
 
     def close(self) -> None:
-        """Close the spool."""
-        if self._spool is not None:
-            self._spool.close()
+        """Close the spool, and the copy that was read."""
+        for stream in (self._spool, self._copy):
+            if stream is not None:
+                stream.close()
 
     def _known(self, names: Sequence[str]) -> list[str]:
         return [name for name in dict.fromkeys(names) if name in self._columns]

@@ -10,7 +10,8 @@ from typing import BinaryIO, NamedTuple
 
 from gagar_cli.io import parquet_thrift as thrift
 from gagar_cli.io.parquet_schema import FooterRefusedError, Schema
-from gagar_cli.io.parquet_thrift import Field, Span, ThriftError, ThriftList
+from gagar_cli.io.parquet_skip import Span, list_spans
+from gagar_cli.io.parquet_thrift import Field, ThriftError, ThriftList
 
 MAGIC = b"PAR1"
 _MAX_FOOTER_BYTES = 1024**3
@@ -171,7 +172,7 @@ class Footer:
             field_id, kind, position = thrift.read_field_header(text, position, 0)
             if (field_id, kind) != (1, thrift.LIST):
                 raise FooterRefusedError("a row group does not start with its columns")
-            _, chunks, position = thrift.list_spans(text, position)
+            chunks, position = list_spans(text, position)
             others, position = thrift.decode_struct(text, position, last_id=1)
             if any(text[chunk.start : chunk.start + 1] != _OF_CHUNK_OFFSET for chunk in chunks):
                 raise FooterRefusedError("a column lies in another file")

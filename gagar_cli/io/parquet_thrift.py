@@ -1,4 +1,4 @@
-"""The compact Thrift encoding of Parquet's metadata, read and written: values, and where they lie.
+"""The compact Thrift encoding of Parquet's metadata, read and written.
 
 A struct is a list of fields in their order, without names: what this program does not know is kept. The encoder writes
 the one canonical form; bytes that come back different were not canonical and are better left alone. Damage is
@@ -10,7 +10,7 @@ import struct
 from typing import NamedTuple, TypeVar
 
 TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, STRUCT = 1, 2, 3, 4, 5, 6, 7, 8, 9, 12
-_MAX_DEPTH = 32
+MAX_DEPTH = 32
 """Parquet's own nesting ends at 6."""
 _MAX_VARINT_BYTES = 10
 _SHORT = [bytes([number]) for number in range(128)]
@@ -35,15 +35,6 @@ class Field(NamedTuple):
     id: int
     kind: int
     value: "Value"
-
-
-class Span(NamedTuple):
-    """Where the value of a field, or an element of a list, lies."""
-
-    id: int
-    kind: int
-    start: int
-    stop: int
 
 
 Value = bool | int | float | bytes | ThriftList | list[Field]
@@ -115,79 +106,6 @@ def read_list_header(text: bytes, position: int) -> tuple[int, int, int]:
     return header & 15, size, position
 
 
-def list_spans(text: bytes, position: int) -> tuple[int, list[Span], int]:
-    """The element type of the list at a position, where its elements lie, and the position after it.
-
-    Raises:
-        ThriftError: the bytes are no list.
-    """
-    kind, size, position = read_list_header(text, position)
-    spans = []
-    for number in range(size):
-        stop = skip(text, position, kind, is_element=True)
-        spans.append(Span(number, kind, position, stop))
-        position = stop
-    return kind, spans, position
-
-
-def skip(text: bytes, position: int, kind: int, depth: int = 0, *, is_element: bool = False) -> int:
-    """The position after the value at a position.
-
-    Raises:
-        ThriftError: there is no such value.
-    """
-    try:
-        if kind == STRUCT:
-            if depth > _MAX_DEPTH:
-                raise ThriftError("metadata is nested too deep")
-            while header := text[position]:
-                position += 1
-                if header < 16:
-                    while text[position] > 127:
-                        position += 1
-                    position += 1
-                kind = header & 15
-                if kind in (I64, I32, I16):
-                    while text[position] > 127:
-                        position += 1
-                    position += 1
-                elif kind == BINARY:
-                    size = text[position]
-                    position += 1
-                    if size > 127:
-                        size, position = read_varint(text, position - 1)
-                    position += size
-                elif kind > FALSE:
-                    position = skip(text, position, kind, depth + 1)
-            position += 1
-        elif kind in (I16, I32, I64):
-            _, position = read_varint(text, position)
-        elif kind == BINARY:
-            size, position = read_varint(text, position)
-            position += size
-        elif kind == LIST:
-            kind, size, position = read_list_header(text, position)
-            if kind in (I64, I32, I16):
-                for _ in range(size):
-                    while text[position] > 127:
-                        position += 1
-                    position += 1
-                return position
-            for _ in range(size):
-                position = skip(text, position, kind, depth + 1, is_element=True)
-        elif kind in (TRUE, FALSE):
-            position += is_element
-        elif kind in (BYTE, DOUBLE):
-            position += 1 if kind == BYTE else 8
-        else:
-            raise ThriftError(f"metadata has a value of type {kind}")
-    except IndexError as error:
-        raise ThriftError("metadata ends too early") from error
-    if position > len(text):
-        raise ThriftError("metadata ends too early")
-    return position
-
-
 def encode_struct(fields: list[Field], *, last_id: int = 0) -> bytes:
     """The canonical bytes of a struct; `decode_struct` is its inverse."""
     pieces = bytearray()
@@ -254,7 +172,7 @@ def decode_value(text: bytes, position: int, kind: int, *, depth: int = 0) -> tu
     Raises:
         ThriftError: there is no such value.
     """
-    if depth > _MAX_DEPTH:
+    if depth > MAX_DEPTH:
         raise ThriftError("metadata is nested too deep")
     if kind == STRUCT:
         return decode_struct(text, position, depth=depth)
@@ -283,13 +201,12 @@ def decode_value(text: bytes, position: int, kind: int, *, depth: int = 0) -> tu
 def _decode_list(text: bytes, position: int, depth: int) -> tuple[ThriftList, int]:
     kind, size, position = read_list_header(text, position)
     values: list[Value] = []
-    if kind in (TRUE, FALSE):
-        if size > len(text) - position:
-            raise ThriftError("metadata ends too early")
-        return ThriftList(kind, [byte == TRUE for byte in text[position : position + size]]), position + size
     for _ in range(size):
-        value, position = decode_value(text, position, kind, depth=depth + 1)
-        values.append(value)
+        # Flags in lists are bytes, in structs they are types.
+        value, position = decode_value(
+            text, position, BYTE if kind in (TRUE, FALSE) else kind, depth=depth + 1
+        )
+        values.append(value == TRUE if kind in (TRUE, FALSE) else value)
     return ThriftList(kind, values), position
 
 

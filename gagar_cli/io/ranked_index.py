@@ -23,6 +23,9 @@ from gagar_cli.io.dump import Dump
 from gagar_cli.io.ranked_columns import LaidLines, lay_plain
 
 _CHUNK_ROWS = 8192
+_INDEX_COLUMNS = (
+    "row", "primary_row", "group", "step", "group_id", "trajectory_id", "reward", "passed", "invalid",
+)  # fmt: skip
 _SCHEMA: dict[str, type[pl.DataType]] = {
     "line": pl.Int64,
     "group": pl.UInt32,
@@ -63,8 +66,10 @@ def lay_rankings(
     Raises:
         InputError: no line fits any group, a line fits several, or an entry names a trajectory that cannot be ranked.
     """
-    index = dump.index.with_row_index("row")
-    primary = index.filter(pl.col("row") == pl.col("primary_row"))
+    index = dump.index.with_row_index("row").select(_INDEX_COLUMNS)
+    is_primary = index["row"] == index["primary_row"]
+    # Most dumps have no segments, and a copy of a large index costs as much memory as the index.
+    primary = index if is_primary.all() else index.filter(is_primary)
     laid = None if plain is None else lay_plain(plain, primary)
     if laid is None:
         laid = _lay_lines(rankings, primary, dump, path)

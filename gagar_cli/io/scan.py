@@ -6,7 +6,6 @@ never quietly put elsewhere. Bad records are collected, so that one run tells th
 
 import hashlib
 import os
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,13 +28,12 @@ from gagar_cli.io.index import (
 )
 from gagar_cli.io.jsonl import MAX_RECORD_BYTES, show_value
 from gagar_cli.io.markers import is_marker
+from gagar_cli.io.problems import kind_of_problem
 from gagar_cli.io.records import MISSING, Fields, attempts_of, exploded, placed, read_scalars
 from gagar_cli.io.sources import Place, Scanned, ScannedTable, Source
 
 MAX_LISTED_PROBLEMS = 20
 _MAX_KINDS = 1000
-_PLACE = re.compile(r"^.*?:\d+(\[\d+\])?(:\d+)*: ")
-_VALUE = re.compile(r'"(?:[^"\\]|\\.)*…?"?|-?\d[\d.e+-]*(?:,\d+)*|\{.*|\[.*')
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,15 +287,6 @@ class Scan:
             yield f"--group-by {self._options.group_by} is not used: the records have group_id"
         if has_resolved and (index["invalid_reason"].fill_null("") == "not_evaluated").all():
             yield "resolved is null in every record: none counts as evaluated; reports are joined with `--join FILE`"
-
-
-def kind_of_problem(message: str) -> str:
-    """A message without its place and values: what is wrong, not where.
-
-    >>> kind_of_problem('dump.jsonl:12: reward is "high", expected a number')
-    'reward is …, expected a number'
-    """
-    return _VALUE.sub("…", _PLACE.sub("", message.split("\n")[0]))
 
 
 def _made_id(source: str, line: int, item: int | None) -> str:

@@ -7,6 +7,7 @@ reading them may never end.
 
 import errno
 import gzip
+import itertools
 import os
 import stat
 import sys
@@ -20,6 +21,7 @@ import zstandard
 
 from gagar_cli.core.text import escape_untrusted, shorten
 from gagar_cli.errors import InputError, OutputError
+from gagar_cli.io.remote import is_remote, list_remote, open_remote
 
 Kind = Literal["jsonl", "parquet"]
 
@@ -55,6 +57,8 @@ def list_shards(path: str) -> list[str]:
     Raises:
         InputError: the folder cannot be listed or holds no shard.
     """
+    if is_remote(path):
+        return list_remote(path, SHARD_SUFFIXES)
     folder = Path(path)
     if path == "-" or not folder.is_dir():
         return [path]
@@ -90,6 +94,8 @@ def open_input(path: str) -> Opened:
         return Opened(
             _spool(_expanded(stdin, _kind_of("", head), path), path, n_input=None), "jsonl", is_spool=True
         )
+    if is_remote(path):
+        return _open_remote(path)
     raw = _open_regular(path)
     try:
         head = raw.read(4)
@@ -104,6 +110,21 @@ def open_input(path: str) -> Opened:
         raise
     raw.close()
     return Opened(spooled, "jsonl", is_spool=True)
+
+
+def _open_remote(path: str) -> Opened:
+    """A copy of a remote file, expanded; Parquet as it is."""
+    with open_remote(path) as raw:
+        head = raw.read(4)
+        pieces = itertools.chain([head], iter(lambda: raw.read(_CHUNK_BYTES), b""))
+        kind = _kind_of(path, head)
+        if kind in ("jsonl", "parquet"):
+            return Opened(_spool(pieces, path, n_input=None), cast("Kind", kind), is_spool=True)
+        with _spool(pieces, path, n_input=None) as packed:
+            n_input = os.fstat(packed.fileno()).st_size
+            return Opened(
+                _spool(_expanded(packed, kind, path), path, n_input=n_input), "jsonl", is_spool=True
+            )
 
 
 def _open_regular(path: str) -> BinaryIO:

@@ -1,8 +1,9 @@
 """The sandbox contract: what a backend is given, and what comes back.
 
 A `Sandbox` belongs to one candidate and is never shared: candidates run hostile code. It holds a fresh checkout of
-the base repository with that candidate's patch applied inside (by `git apply`, or file by file where an image has no
-git). Every command starts from that state. A non-zero exit is a result; `SandboxError` means that the sandbox itself could not be made or broke.
+the base repository with that candidate's patch applied, inside (by `git apply`, or file by file where an image has no
+git). Every command starts from that state. A non-zero exit is a result; `SandboxError` means that the sandbox itself
+could not be made or broke.
 """
 
 import os

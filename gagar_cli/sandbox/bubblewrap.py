@@ -20,7 +20,7 @@ import shutil
 import tempfile
 import time
 from pathlib import Path
-from subprocess import DEVNULL, PIPE, Popen
+from subprocess import PIPE, Popen
 
 from gagar_cli.errors import SandboxError
 from gagar_cli.sandbox.base import Checkout, Command, ExecResult, SandboxLimits, sandbox_user
@@ -35,7 +35,14 @@ from gagar_cli.sandbox.bubblewrap_groups import (
 from gagar_cli.sandbox.bubblewrap_needs import check_readable, find_program
 from gagar_cli.sandbox.bubblewrap_run import CommandRun
 from gagar_cli.sandbox.environment import Environment, read_environment
-from gagar_cli.sandbox.launcher import BASE, describe_failure, encode_patch, launch_arguments, read_launch
+from gagar_cli.sandbox.launcher import (
+    BASE,
+    PATCH_FILE,
+    describe_failure,
+    encode_patch,
+    launch_arguments,
+    read_launch,
+)
 from gagar_cli.sandbox.watchdog import Watchdog
 
 _PROBE_SECONDS = 20.0
@@ -176,6 +183,7 @@ class BubblewrapSandbox:
             has_patch=bool(self._patch),
             limits=shell_limits(self._limits, timeout_seconds),
             cwd=cwd,
+            waits=True,
         )
         maker = self._backend.groups
         try:
@@ -204,14 +212,16 @@ class BubblewrapSandbox:
         try:
             if group is not None and gate is not None:
                 await gate.admit(group)
+            await run.let_go(deadline - time.monotonic())
             timed_out = not await run.wait(deadline - time.monotonic())
             seconds = time.monotonic() - started
         except OSError as error:
             raise SandboxError(f"the sandbox cannot be put into its control group: {error}") from error
         finally:
-            run.kill()
             # Takes no longer than one look at the processes.
             watchdog.stop()
+            if gate is not None:
+                gate.turn_away()
             await run.finish()
             self._running.discard(run)
         was_killed = group is not None and group.has_killed()
@@ -236,6 +246,7 @@ class BubblewrapSandbox:
                 environment=self._backend.environment,
             )
             options += gate.arguments if gate else []
+            options += ["--file", str(files.add(self._patch)), PATCH_FILE] if self._patch else []
             arguments = ["bwrap", "--args", str(files.add_arguments(options)), "--", *launch]
             try:
                 return Popen(  # noqa: S603 - a program of ours; what is untrusted goes to the sandbox's shell as words
@@ -243,7 +254,7 @@ class BubblewrapSandbox:
                     bufsize=0,
                     executable=f"/proc/self/fd/{program}",
                     pass_fds=(program, *files.descriptors, *(gate.descriptors if gate else ())),
-                    stdin=files.add(self._patch) if self._patch else DEVNULL,
+                    stdin=PIPE,
                     stdout=PIPE,
                     stderr=PIPE,
                     env={},

@@ -75,6 +75,7 @@ class Gate:
     def __init__(self) -> None:
         self._told, self._tell = os.pipe()
         self._wait, self._open = os.pipe()
+        self._is_closed = False
 
     @property
     def descriptors(self) -> tuple[int, int]:
@@ -112,10 +113,16 @@ class Gate:
             with contextlib.suppress(BrokenPipeError):
                 os.write(self._open, b"x")
 
+    def turn_away(self) -> None:
+        """Let a sandbox go on that was not admitted: it finds that nobody lets its launcher go. Again is fine."""
+        if not self._is_closed:
+            os.close(self._open)
+        self._is_closed = True
+
     def close(self) -> None:
-        """Close our own ends."""
+        """Close our own ends, once the sandbox has ended: it must be able to tell who it is."""
+        self.turn_away()
         os.close(self._told)
-        os.close(self._open)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ import os
 import signal
 from subprocess import Popen
 
+from gagar_cli.sandbox.launcher import GO
 from gagar_cli.sandbox.output import MAX_READ_BYTES, CappedOutput
 
 _END_SECONDS = 5.0
@@ -29,6 +30,8 @@ class CommandRun:
         self._loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[None] = self._loop.create_future()
         self._drained: asyncio.Future[None] = self._loop.create_future()
+        self._spoke: asyncio.Future[None] = self._loop.create_future()
+        self._is_condemned = False
         # Nobody else reaps the process, so that its number is its own until then.
         self._handle: int | None = os.pidfd_open(process.pid)
         self._loop.add_reader(self._handle, self._reap, self._handle)
@@ -40,10 +43,22 @@ class CommandRun:
             self._loop.add_reader(pipe, self._read, pipe)
 
     def kill(self) -> None:
-        """End the outermost process; the whole PID namespace goes with it. From any thread."""
-        if self._handle is not None:
+        """End the outermost process; the whole PID namespace goes with it. From any thread.
+
+        Not before the launcher is there: until then a part of the namespace would be left behind, and wait forever.
+        """
+        self._is_condemned = True
+        if self._spoke.done() and self._handle is not None:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._handle, signal.SIGKILL)
+
+    async def let_go(self, timeout_seconds: float) -> None:
+        """Let the launcher go, once it is there: by then its namespace ends with the outermost process."""
+        assert self.process.stdin is not None  # noqa: S101 - it is a pipe
+        await asyncio.wait([self._spoke], timeout=timeout_seconds)
+        if self._spoke.done():
+            with contextlib.suppress(BrokenPipeError):
+                self.process.stdin.write(GO)
 
     async def wait(self, timeout_seconds: float) -> bool:
         """Wait until the command has ended; whether that was within the time.
@@ -54,15 +69,22 @@ class CommandRun:
         return self._ended.done()
 
     async def finish(self) -> None:
-        """Wait for the end of the namespace, which closes the pipes. The command has ended, or was killed."""
+        """End the command, and wait for the end of the namespace, which closes the pipes."""
+        assert self.process.stdin is not None  # noqa: S101 - it is a pipe
+        # A launcher that was not let go ends by itself.
+        self.process.stdin.close()
+        self.kill()
         try:
+            if not self._spoke.done():
+                await asyncio.wait([self._spoke], timeout=_END_SECONDS)
+                self._tell_spoke()
             await asyncio.wait([self._drained], timeout=_END_SECONDS)
             await self._ended
         finally:
             for pipe in list(self._pipes):
                 self._close(pipe)
-            for file in (self.process.stdout, self.process.stderr):
-                assert file is not None  # noqa: S101 - both are pipes
+            for file in (self.process.stdin, self.process.stdout, self.process.stderr):
+                assert file is not None  # noqa: S101 - all are pipes
                 file.close()
             handle, self._handle = self._handle, None
             if handle is not None:
@@ -82,12 +104,22 @@ class CommandRun:
         if not chunk:
             self._close(pipe)
             return
-        self._pipes[pipe].add(chunk)
+        output = self._pipes[pipe]
+        output.add(chunk)
+        if output is self.stderr:
+            self._tell_spoke()
         if self.stdout.n_bytes + self.stderr.n_bytes > MAX_READ_BYTES:
+            self.kill()
+
+    def _tell_spoke(self) -> None:
+        if not self._spoke.done():
+            self._spoke.set_result(None)
+        if self._is_condemned:
             self.kill()
 
     def _close(self, pipe: int) -> None:
         self._loop.remove_reader(pipe)
-        del self._pipes[pipe]
+        if self._pipes.pop(pipe) is self.stderr:
+            self._tell_spoke()
         if not self._pipes and not self._drained.done():
             self._drained.set_result(None)

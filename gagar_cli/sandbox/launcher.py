@@ -24,12 +24,23 @@ MAX_INODES = 100_000
 SHARED_MEMORY_BYTES = 16 * 1024 * 1024
 HOME = "/tmp"  # noqa: S108 - inside the sandbox, where it is a private tmpfs
 
+GO = b"go\n"
+"""What a launcher waits for on stdin that was told to: without it, it ends."""
+PATCH_FILE = f"{HOME}/.patch"
+"""Where the patch is for a launcher that waits."""
+
+_HERE = b"here\n"
 _READY = b"ready\n"
 _REFUSED = b"refused\n"
 _NO_GIT = "the sandbox has no git to apply the patch with"
 _SCRIPT = r"""
-source=$1 has_patch=$2 limits=$3 checkout=$4 cwd=$5 words=$6
-shift 6
+source=$1 has_patch=$2 limits=$3 checkout=$4 cwd=$5 words=$6 waits=$7
+shift 7
+if [ -n "$waits" ]; then
+    echo here >&2
+    read -r waits || exit 1
+    [ ! -f /tmp/.patch ] || { exec </tmp/.patch && rm /tmp/.patch; } || exit 1
+fi
 refuse() { printf 'refused\n%s\n' "$1" >&2; exit 1; }
 umask 022
 cd "$checkout" || exit 1
@@ -74,11 +85,13 @@ def launch_arguments(
     checkout: str = CHECKOUT,
     cwd: str = ".",
     words: str = "",
+    waits: bool = False,
 ) -> list[str]:
     """The argument list that runs a command in a fresh, patched checkout.
 
     `source` is copied into `checkout` (empty: it is there already), `limits` are words like `n=256` for `ulimit`.
     With `words` the shell runs these instead of `git apply`; what they want comes in the patch's place, on stdin.
+    One that `waits` says that it is there, and does nothing before it is told to go.
 
     Raises:
         CheckoutError: `cwd` is not a relative path that stays in the checkout.
@@ -94,6 +107,7 @@ def launch_arguments(
         checkout,
         _plain_path(cwd),
         words,
+        "yes" if waits else "",
     ]
     return [*prefix, *(["sh", "-c", command] if isinstance(command, str) else command)]
 
@@ -120,6 +134,7 @@ def read_launch(stderr: bytes) -> LaunchReport:
     Raises:
         CheckoutError: the patch does not apply, or the checkout cannot be made.
     """
+    stderr = stderr.removeprefix(_HERE)
     if stderr.startswith(_READY):
         return LaunchReport(True, stderr[len(_READY) :])
     if stderr.startswith(_REFUSED):

@@ -1,9 +1,13 @@
 """`gagar formats`, `head`, `validate` and `convert`, and `--join` in the commands that grade and redistribute."""
 
+import gzip
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -194,3 +198,84 @@ def test_what_was_converted_is_read_like_the_native_dump(
     assert run(["head", table, "-q"]) == 0
     shown = json.loads(capsys.readouterr().out)
     assert (shown["n_records"], shown["n_groups"], shown["n_passed"], shown["n_invalid"]) == (3, 1, 2, 0)
+
+
+def test_a_full_copy_of_a_native_dump_keeps_what_has_no_field(runs: Path, tmp_path: Path) -> None:
+    out = tmp_path / "full.jsonl"
+    arguments = ["redistribute", str(runs), "--join", str(runs), "--method", "dr-grpo", "--full-copy", "-q"]
+    assert run([*arguments, "-o", str(out)]) == 0
+    records = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [record["resolved"] for record in records] == [True, True, False]
+    assert [record["advantage"] for record in records] == pytest.approx([1 / 3, 1 / 3, -2 / 3])
+    assert all(json.loads(record["raw"]) == {"trajectory": []} for record in records)
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+def test_a_canonical_dump_is_grouped_by_prompt_or_directory(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], suffix: str
+) -> None:
+    def attempt(prompt: str, reply: str) -> dict[str, Any]:
+        log = [{"role": "user", "content": prompt}, {"role": "assistant", "content": reply}]
+        return {"trajectory_id": f"{prompt}-{reply}", "reward": 1.0, "messages": log}
+
+    records = [attempt("p", "1"), attempt("q", "2"), attempt("p", "3")]
+    path = str(tmp_path / f"dump.{suffix}")
+    if suffix == "jsonl":
+        write(Path(path), records)
+    else:
+        pq.write_table(pa.Table.from_pylist(records), path)
+    assert run(["head", path, "--group-by", "prompt", "-q"]) == 0
+    by_prompt = json.loads(capsys.readouterr().out)
+    assert (by_prompt["group_sizes"], by_prompt["group_id_source"]) == ({"1": 1, "2": 1}, "equal_prompt")
+    assert run(["head", path, "--group-by", "directory", "-q"]) == 0
+    by_directory = json.loads(capsys.readouterr().out)
+    assert (by_directory["group_sizes"], by_directory["group_id_source"]) == ({"3": 1}, "directory")
+
+
+def test_native_rows_are_recognised_in_a_pipe_and_in_compressed_files(tmp_path: Path) -> None:
+    row = {"input": "p", "output": "o", "gts": None, "score": 1.0, "step": 3}
+    data = (json.dumps(row) + "\n").encode() * 2
+    (tmp_path / "3.jsonl.gz").write_bytes(gzip.compress(data))
+    command = [sys.executable, "-m", "gagar_cli", "head"]
+    piped = subprocess.run([*command, "-"], input=data, capture_output=True)
+    compressed = subprocess.run([*command, str(tmp_path / "3.jsonl.gz")], capture_output=True)
+    for done in (piped, compressed):
+        shown = json.loads(done.stdout)
+        assert (shown["files"][0]["format"], shown["n_records"], shown["n_groups"]) == ("verl", 2, 1)
+
+
+def test_files_of_no_known_form_in_a_tree_are_named(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(runs / "extra.jsonl", [{"what": 1}])
+    assert run(["head", str(runs)]) == 0
+    assert "1 of its files are of no native format and not read" in capsys.readouterr().err
+
+
+def test_converting_with_mapped_fields_keeps_what_had_their_names(tmp_path: Path) -> None:
+    record = {
+        "group_id": "g",
+        "trajectory_id": "t",
+        "reward": "a word",
+        "outcome": {"reward": 1.0, "why": "x"},
+        "passed": True,
+    }
+    path, out = write(tmp_path / "dump.jsonl", [record]), tmp_path / "out.jsonl"
+    assert run(["convert", path, "-o", str(out), "--field", "reward=outcome.reward"]) == 0
+    made = json.loads(out.read_text())
+    assert (made["reward"], made["resolved"]) == (1.0, True)
+    assert json.loads(made["raw"]) == {"outcome": {"reward": 1.0, "why": "x"}, "reward": "a word"}
+
+
+def test_a_value_of_another_type_than_its_field_is_kept_as_it_was(tmp_path: Path) -> None:
+    record = {
+        "group_id": "g",
+        "trajectory_id": "t",
+        "reward": 1,
+        "advantage": [0.5, 0.5],
+        "tools": [{"name": "ls"}],
+        "version": 2.5,
+    }
+    path, out = write(tmp_path / "dump.jsonl", [record]), tmp_path / "out.parquet"
+    assert run(["convert", path, "-o", str(out)]) == 0
+    (row,) = pq.read_table(out).to_pylist()
+    assert json.loads(row["raw"]) == {"advantage": [0.5, 0.5], "tools": [{"name": "ls"}], "version": 2.5}
+    assert (row["reward"], row["advantage"], row["schema_version"]) == (1.0, None, 1)

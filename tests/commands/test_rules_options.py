@@ -1,28 +1,50 @@
 """The flags for mode, rubric, repeats and integrity, as a user gives them."""
 
 import json
-import subprocess
-import sys
 from importlib.resources import files
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
+
+from gagar_cli.cli import run
 
 DUMP = str(files("gagar_cli").joinpath("demo_data/demo-rollouts.jsonl"))
 RUBRIC = Path(__file__).parents[2] / "examples" / "library_rubric.toml"
 
 
-def gagar(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "gagar_cli", *arguments], capture_output=True, text=True, timeout=120
-    )
+class Done(NamedTuple):
+    """How a command ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
 
 
-def grade(output: Path, *flags: str) -> subprocess.CompletedProcess[str]:
-    return gagar("grade", DUMP, "-o", str(output), "--model", "offline", "--sandbox", "inspect-only", *flags)
+@pytest.fixture
+def gagar(capsys):
+    """Run a command line within this process."""
+
+    def call(*arguments: str) -> Done:
+        code = run(list(arguments))
+        return Done(code, *capsys.readouterr())
+
+    return call
 
 
-def test_every_flag_reaches_the_rankings(tmp_path):
+@pytest.fixture
+def grade(gagar):
+    """Grade the demo with the offline model."""
+
+    def call(output: Path, *flags: str) -> Done:
+        return gagar(
+            "grade", DUMP, "-o", str(output), "--model", "offline", "--sandbox", "inspect-only", *flags
+        )
+
+    return call
+
+
+def test_every_flag_reaches_the_rankings(tmp_path, grade):
     flags = ["--mode", "groupwise-static", "--repeats", "2", "--rubric", str(RUBRIC)]
     done = grade(tmp_path / "r.jsonl", *flags, "--integrity", "all", "--integrity-votes", "1")
     assert done.returncode == 0
@@ -46,14 +68,14 @@ def test_every_flag_reaches_the_rankings(tmp_path):
         (["--rubric", "none.toml"], "--rubric is none.toml: not a readable file"),
     ],
 )
-def test_a_value_that_is_none_of_a_flags_is_a_usage_error(tmp_path, flags, told):
+def test_a_value_that_is_none_of_a_flags_is_a_usage_error(tmp_path, grade, flags, told):
     done = grade(tmp_path / "r.jsonl", *flags)
     assert done.returncode == 2
     assert told in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_a_bad_rubric_is_told_with_file_and_line_before_anything_is_written(tmp_path):
+def test_a_bad_rubric_is_told_with_file_and_line_before_anything_is_written(tmp_path, grade):
     rubric = tmp_path / "rubric.toml"
     rubric.write_text(RUBRIC.read_text().replace("weight = 0.35", "wait = 0.35"))
     done = grade(tmp_path / "r.jsonl", "--rubric", str(rubric))
@@ -62,7 +84,7 @@ def test_a_bad_rubric_is_told_with_file_and_line_before_anything_is_written(tmp_
     assert not (tmp_path / "r.jsonl").exists()
 
 
-def test_the_consequence_of_a_violation_is_chosen_without_grading_again(tmp_path):
+def test_the_consequence_of_a_violation_is_chosen_without_grading_again(tmp_path, gagar, grade):
     rankings = tmp_path / "r.jsonl"
     grade(rankings, "-q")
     rewards = {}

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gagar_cli.grader.context import count_chars, fit_messages
@@ -74,6 +74,7 @@ def is_stub(content: str) -> bool:
     return "[left out to save room: " in content
 
 
+@settings(max_examples=40)
 @given(conversations(), st.integers(500, 12_000))
 def test_every_message_stays_in_its_place_and_only_results_change(messages, max_chars):
     fitted = fit_messages(messages, max_chars)
@@ -85,12 +86,14 @@ def test_every_message_stays_in_its_place_and_only_results_change(messages, max_
         assert not changed or before["role"] == "tool" or before["content"].startswith("[result 1 ")
 
 
+@settings(max_examples=40)
 @given(conversations(), st.integers(500, 12_000))
 def test_fitting_again_changes_nothing(messages, max_chars):
     fitted = fit_messages(messages, max_chars)
     assert fit_messages(fitted, max_chars) == fitted
 
 
+@settings(max_examples=40)
 @given(conversations(), st.integers(500, 12_000))
 def test_within_the_budget_or_nothing_is_left_to_replace(messages, max_chars):
     fitted = fit_messages(messages, max_chars)
@@ -98,6 +101,7 @@ def test_within_the_budget_or_nothing_is_left_to_replace(messages, max_chars):
     assert count_chars(fitted) <= max(max_chars, count_chars(least))
 
 
+@settings(max_examples=40)
 @given(conversations(), st.integers(500, 12_000))
 def test_what_a_submission_was_told_is_never_replaced(messages, max_chars):
     def sent_back(some):
@@ -112,6 +116,7 @@ def test_what_a_submission_was_told_is_never_replaced(messages, max_chars):
     assert sent_back(fit_messages(messages, max_chars)) == sent_back(messages)
 
 
+@settings(max_examples=40)
 @given(conversations(), st.integers(500, 12_000))
 def test_what_was_once_replaced_stays_so_as_the_conversation_grows(messages, max_chars):
     """Both ways of use: the whole conversation each time, or what came back with the new messages behind it."""
@@ -127,6 +132,7 @@ def test_what_was_once_replaced_stays_so_as_the_conversation_grows(messages, max
         previous = fitted
 
 
+@settings(max_examples=40)
 @given(conversations())
 def test_a_roomy_budget_changes_nothing(messages):
     assert fit_messages(messages, count_chars(messages)) == messages

@@ -10,7 +10,7 @@ What holds, and is asserted for every injection:
   in the sibling's own data (of a withdrawn claim the score 4 stays, told under `unproven`);
 - every finding that a ranking keeps is found again, by another way than the grader's, in the accused's own text;
 - where unproven claims are more than a fifth, the group is ungraded and its advantages stay as they were;
-- no text of an attempt is ever in a prompt, or in a tool result but to the right of a `│` on a line of its own, so the
+- no text of an attempt is ever in a system prompt, or anywhere but to the right of a `│` on a line of its own, so the
   injection has no other way to be heard than the obedience that is scripted here.
 
 What cannot hold, because code cannot know it: that an attempt which asks for praise does not get it. Scores of 4 and 5
@@ -34,10 +34,12 @@ from gagar_cli.core.rubric import DIMENSIONS
 from gagar_cli.core.schema import Group, GroupKey, Message, Task, ToolCall, Trajectory
 from gagar_cli.grader.client import EndpointClient, EndpointSettings
 from gagar_cli.grader.loop import GroupLimits
+from gagar_cli.grader.rules import GradingRules
 from gagar_cli.grader.session import GradedGroup, GroupMeans, grade_group
 from gagar_cli.grader.workspace import Workspace
 
 SEED = 5
+AGENTIC = GradingRules()
 MARK = "ZQX"
 """Stands in every injected sentence, so that the tests can tell where one was shown."""
 
@@ -143,12 +145,14 @@ class ScriptedGrader:
 
     def reply(self, request: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
         self.requests.append(request)
-        results = [one["content"] for one in request["messages"] if one["role"] == "tool"]
+        has_tools = len(request["tools"]) > 1
+        told_by = "tool" if has_tools else "user"
+        results = [one["content"] for one in request["messages"] if one["role"] == told_by]
         heard = "\n".join(results)
-        hurry = self.obeys and any(ears[3].search(heard) for ears in EARS)
-        seen = re.findall(r"^([cf]\d\d) patch:", results[0], re.MULTILINE) if results else []
+        hurry = not has_tools or (self.obeys and any(ears[3].search(heard) for ears in EARS))
+        seen = re.findall(r"^([cf]\d\d) patch:", heard, re.MULTILINE)
         n_replies = sum(one["role"] == "assistant" for one in request["messages"])
-        if n_replies == 0:
+        if n_replies == 0 and has_tools:
             return [("overview", {})]
         if n_replies == 1 and not hurry:
             reads = ("view_patch", "list_turns", "view_test_output")
@@ -280,10 +284,14 @@ def seat() -> Iterator[dict[str, Any]]:
     thread.join()
 
 
-def grade(seat: dict[str, Any], group: Group, grader: ScriptedGrader) -> GradedGroup:
+def grade(
+    seat: dict[str, Any], group: Group, grader: ScriptedGrader, rules: GradingRules = AGENTIC
+) -> GradedGroup:
     seat["grader"] = grader
     limits = GroupLimits(max_turns=9)
-    return seat["run"](grade_group(group, seat["client"], GroupMeans(), limits=limits, seed=SEED))
+    return seat["run"](
+        grade_group(group, seat["client"], GroupMeans(), limits=limits, seed=SEED, rules=rules)
+    )
 
 
 def by_name(ranking: GroupRanking) -> dict[str, RankedCandidate]:
@@ -319,16 +327,18 @@ def assert_nothing_moved_without_proof(group: Group, ranking: GroupRanking) -> N
 def assert_heard_only_behind_gutters(grader: ScriptedGrader) -> None:
     for message in (one for request in grader.requests for one in request["messages"]):
         content = message.get("content") or ""
-        if message["role"] in ("system", "user"):
+        if message["role"] == "system":
             assert MARK not in content
-        elif message["role"] == "tool" and not content.startswith("error:"):
-            for line in content.split("\n"):
+        elif message["role"] in ("tool", "user"):
+            assert not [
+                token for token in ("<|im_start|>", "<|im_end|>", "</think>", "[INST]") if token in content
+            ]
+            for line in [] if content.startswith("error:") else content.split("\n"):
                 at, gutter, _ = line.partition("│")
-                assert MARK not in line or (
-                    gutter and (MARK not in at or at.startswith(("c0", "  c0", "file")))
-                )
-                assert "<|im_start|>" not in line
-                assert "[INST]" not in line
+                is_path = at.startswith(
+                    ("c0", "  c0", "file")
+                )  # a coordinate or heading that holds the file name
+                assert MARK not in line or (gutter and (MARK not in at or is_path))
 
 
 @pytest.fixture(scope="module")
@@ -359,7 +369,7 @@ def test_slander_that_is_obeyed_moves_nobody(seat, honest, language, place, numb
     assert_heard_only_behind_gutters(grader)
 
 
-@pytest.mark.parametrize(("language", "place", "number"), CASES)
+@pytest.mark.parametrize(("language", "place", "number"), CASES[::3])
 def test_slander_among_proven_claims_costs_no_tier_and_no_flag(seat, language, place, number):
     """The grader proves claims about all others, so the group is graded; one unproven claim is withdrawn from it."""
     names = blind_names()
@@ -393,6 +403,18 @@ def test_ears_hear_every_sentence_through_the_gutter(seat):
         heard = "\n".join(one["content"] for one in grader.requests[-1]["messages"] if one["role"] == "tool")
         assert grader._told(names["hero"], heard)["score"] == 5
         assert grader._told(names["plain"], heard) == {"score": 1, "flag": FLAGS[number % len(FLAGS)]}
+
+
+@pytest.mark.parametrize("place", ["patch", "file-name", "test-output"])
+def test_a_judge_without_tools_that_obeys_moves_nobody(seat, place):
+    """It reads all material in one message: that too holds injected text behind gutters only."""
+    names = blind_names()
+    group = make_group(injected("en", 1, names), place)
+    grader = ScriptedGrader(obeys=True, names=names, forgery="its own words")
+    ranking = grade(seat, group, grader, GradingRules(mode="groupwise-static")).ranking
+    assert (ranking.status, ranking.candidates) == ("ungraded", ())
+    assert any(MARK in one["content"] for one in grader.requests[0]["messages"] if one["role"] == "user")
+    assert_heard_only_behind_gutters(grader)
 
 
 def test_slander_from_a_reference_moves_nobody(seat):

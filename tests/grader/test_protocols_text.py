@@ -99,9 +99,10 @@ def test_only_a_reply_of_nothing_but_tags_makes_calls_where_tools_are_native():
 @given(st.text(alphabet='{}[]":,\\ abc<>/think`1', max_size=200))
 def test_any_text_is_read_or_refused(text):
     try:
-        assert read_action(text)
-    except BadActionError as error:
-        assert str(error)
+        found = read_action(text)
+    except BadActionError:
+        return
+    assert all(isinstance(call.name, str) for call in found)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from gagar_cli.core.rubric import DIMENSIONS
 from gagar_cli.core.schema import Group, GroupKey, Message, Task, ToolCall, Trajectory
 from gagar_cli.grader.client import EndpointClient, EndpointSettings
 from gagar_cli.grader.loop import GroupLimits
+from gagar_cli.grader.rounds import repeat_seeds
 from gagar_cli.grader.rules import GradingRules
 from gagar_cli.grader.session import GradedGroup, GroupMeans, grade_group
 from gagar_cli.grader.workspace import Workspace
@@ -354,8 +355,6 @@ def test_leads_are_put_to_the_vote_where_the_judge_cannot_see_turns(serve, chat)
 
 def seeds(n: int) -> list[int]:
     """The seeds of the gradings: two candidates have two orders, so the second differs from the first."""
-    from gagar_cli.grader.group_judging import repeat_seeds
-
     return repeat_seeds(PLAIN, 0, n)
 
 

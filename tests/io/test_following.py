@@ -205,6 +205,8 @@ def test_a_condition_is_read_with_each_record(path, follow):
 def test_what_cannot_be_followed_is_told(tmp_path, follow):
     with pytest.raises(UsageError, match="--follow needs files or folders"):
         follow(["-"], ReadOptions())
+    with pytest.raises(UsageError, match="--join is not for --follow"):
+        follow([str(tmp_path)], ReadOptions(joins=("preds.json",)))
     with pytest.raises(InputError, match="no such file or directory"):
         follow([str(tmp_path / "no" / "file.jsonl")], ReadOptions())
 

@@ -3,6 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gagar_cli.io import parquet_thrift as thrift
+from gagar_cli.io.parquet_skip import skip
 from gagar_cli.io.parquet_thrift import Field, ThriftError, ThriftList
 
 INTEGERS = st.integers(-(2**63), 2**63 - 1)
@@ -71,7 +72,7 @@ def test_decoding_undoes_encoding(made: list[Field]) -> None:
 @given(fields())
 def test_skipping_ends_where_decoding_ends(made: list[Field]) -> None:
     text = thrift.encode_struct(made) + b"\x15\x02"
-    assert thrift.skip(text, 0, thrift.STRUCT) == thrift.decode_struct(text)[1]
+    assert skip(text, 0, thrift.STRUCT) == thrift.decode_struct(text)[1]
 
 
 @given(fields(), st.data())
@@ -80,7 +81,7 @@ def test_damaged_bytes_are_refused_or_read_and_nothing_else(made: list[Field], d
     for _ in range(draws.draw(st.integers(0, 3))):
         text[draws.draw(st.integers(0, len(text) - 1))] = draws.draw(st.integers(0, 255))
     text = text[: draws.draw(st.integers(0, len(text)))]
-    for read in (thrift.decode_struct, lambda each: thrift.skip(each, 0, thrift.STRUCT)):
+    for read in (thrift.decode_struct, lambda each: skip(each, 0, thrift.STRUCT)):
         try:
             read(bytes(text))
         except ThriftError:

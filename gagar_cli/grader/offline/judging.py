@@ -136,6 +136,9 @@ def _finding(entry: Blemish, place: Evidence, scored: Collection[str]) -> dict[s
         "at": place.at,
         "anchor": place.anchor,
         "claim": f"{entry.rule}: {entry.claim}",
-        "supports": [*(name for name in entry.costs if name in scored), *([entry.flag] if entry.flag else [])],
+        "supports": [
+            *(name for name in entry.costs if name in scored),
+            *([entry.flag] if entry.flag else []),
+        ],
     }
     return finding | ({"compared_with": entry.compared_with} if entry.compared_with else {})

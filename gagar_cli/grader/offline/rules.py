@@ -16,6 +16,7 @@ from gagar_cli.grader.offline.rules_leftovers import (
     rule_scratch_files,
 )
 from gagar_cli.grader.offline.rules_literals import rule_special_cases
+from gagar_cli.grader.offline.rules_noise import rule_comment_noise, rule_style
 from gagar_cli.grader.offline.rules_process import rule_integrity, rule_process
 from gagar_cli.grader.offline.rules_runs import rule_regression
 from gagar_cli.grader.offline.rules_scope import rule_rewrite, rule_scope
@@ -46,7 +47,9 @@ RULES: tuple[Rule, ...] = (
     rule_misplaced_text,
     rule_silenced_checkers,
     rule_notes,
+    rule_comment_noise,
     rule_narration,
+    rule_style,
     rule_whitespace,
     rule_process,
     rule_regression,

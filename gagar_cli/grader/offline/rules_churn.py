@@ -7,6 +7,7 @@ from gagar_cli.grader.offline.blemishes import Blemish, blemish, count, quote
 from gagar_cli.grader.offline.facts import Candidate, Group, PatchedFile, ShownLine
 from gagar_cli.grader.offline.source import STRINGS, changed_runs, indent_of, is_comment, kind_of, language_of
 
+_COMMENT_BEHIND = re.compile(r"(?<=\S)\s+#\s.*$")
 _MANY = 5
 _MOST = 20
 
@@ -58,7 +59,10 @@ def find_churn(run: Sequence[ShownLine]) -> list[ShownLine]:
 
 
 def _fold(text: str) -> str:
-    """The text without white space and with one kind of quotes; what stands within strings is kept."""
+    """The text without white space and a comment behind it, with one kind of quotes; strings are kept."""
+    comment = _COMMENT_BEHIND.search(STRINGS.sub(lambda found: "'" * len(found[0]), text))
+    if comment:
+        text = text[: comment.start()]
     code = STRINGS.split(text)
     strings = [f"'{match[0][1:-1]}'" for match in STRINGS.finditer(text)] + [""]
     return "".join(re.sub(r"\s+", "", part) + string for part, string in zip(code, strings, strict=True))

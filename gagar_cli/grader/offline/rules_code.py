@@ -7,6 +7,7 @@ from gagar_cli.grader.offline.blemishes import Blemish, blemish, quote
 from gagar_cli.grader.offline.facts import Candidate, Group, ShownLine
 from gagar_cli.grader.offline.source import (
     code_lines,
+    indent_of,
     is_comment,
     source_files,
 )
@@ -17,6 +18,7 @@ _OPEN_CATCH = re.compile(r"\bcatch\s*(?:\([^)]*\))?\s*\{\s*$")
 _GIVES_UP = re.compile(
     r"^\s*(?:pass|continue|break|\.\.\.|return(?:\s+(?:None|False|True|\[\]|\{\}|''|\"\"|self|0|-1))?)\s*(?:#.*)?$"
 )
+_FORGETS = re.compile(r"^\s*[\w.]+\s*=\s*(?:None|False|True|\[\]|\{\}|''|\"\"|0|-1)\s*(?:#.*)?$")
 _SILENCERS = re.compile(
     r"#\s*type:\s*ignore|#\s*noqa|#\s*pylint:\s*disable|eslint-disable|@ts-(?:ignore|nocheck)|@SuppressWarnings|//\s*nolint"
 )
@@ -47,13 +49,18 @@ def _swallows(text: str, following: Sequence[ShownLine], language: str) -> bool:
     if language == "python":
         match = _BROAD_EXCEPT.match(text)
         first = match["rest"].partition("#")[0].strip() or next(iter(body), "") if match else ""
-        return bool(_GIVES_UP.match(first))
+        return bool(_GIVES_UP.match(first) or (_FORGETS.match(first) and _is_whole(body, first)))
     if language in ("javascript", "java"):
         return bool(
             _EMPTY_CATCH.search(text)
             or (_OPEN_CATCH.search(text) and body and body[0].strip().startswith("}"))
         )
     return False
+
+
+def _is_whole(body: Sequence[str], first: str) -> bool:
+    """Whether the handler's block is this one line, as far as the following lines show."""
+    return len(body) < 2 or body[0] != first or indent_of(body[1]) < indent_of(first)
 
 
 def rule_silenced_checkers(candidate: Candidate, _group: Group) -> Sequence[Blemish]:

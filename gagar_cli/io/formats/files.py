@@ -21,7 +21,7 @@ from gagar_cli.io.jsonl import (
     parse_value,
     read_lines,
 )
-from gagar_cli.io.streams import open_input, show_path
+from gagar_cli.io.streams import Opened, open_input, show_path
 
 MAX_DOCUMENT_BYTES = 128 * 1024**2
 _BATCH_ROWS = 16
@@ -64,6 +64,8 @@ class NativeFile:
         self.path = path
         self.name = show_path(path)
         opened = open_input(path)
+        self.spooled: Opened | None = opened if opened.is_spool else None
+        """What was expanded or came from a pipe, so that nobody has to do it again."""
         self._kind = opened.kind
         self._kept: BinaryIO | None = opened.stream if opened.is_spool else None
         if not opened.is_spool:

@@ -61,7 +61,7 @@ def patch_of(prediction: Mapping[str, Any]) -> str | None:
 def _record(prediction: Mapping[str, Any], context: Context) -> Record:
     lift = Lift(prediction)
     instance_id = str(lift.take("instance_id"))
-    model = model_name(lift.peek("model_name_or_path"))
+    model = model_name(lift.take("model_name_or_path"))
     patch = patch_of(prediction)
     lift.take("model_patch")
     record: Record = {

@@ -14,6 +14,7 @@ from gagar_cli.io.formats.base import Lift, Record, known
 from gagar_cli.io.formats.files import Sample
 from gagar_cli.io.formats.parts import attempt_id, prompt_key
 from gagar_cli.io.formats.rows import RowPlace, has, row_format
+from gagar_cli.io.streams import show_path
 
 _VERL_UID = re.compile(r"(.+)_(\d+)_(\d+)")
 _R2E_EXITS = {
@@ -146,6 +147,11 @@ def _trl(lift: Lift, place: RowPlace) -> Record:
         for name, value in lift.rest.items()
         if isinstance(value, int | float) and not isinstance(value, bool)
     }
+    if place.number == 1 and len(numbers) > 1:
+        place.context.notes.append(
+            f"{place.file.name}: the reward is the sum of {', '.join(map(show_path, numbers))}: "
+            "one of them alone is read with `--format trl --field reward=rewards.NAME`"
+        )
     valid = [value for value in numbers.values() if value == value]
     return {
         "group_id": prompt_key(prompt),

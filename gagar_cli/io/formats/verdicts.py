@@ -126,11 +126,11 @@ def log_unit(path: str, name: str) -> Unit | None:
     """The unit of a log or patch that a harness wrote beside its report; None for other files."""
     file = Path(path)
     unit = Unit(name, path)
-    if file.name == "test_output.txt":
+    if file.name == "test_output.txt" or file.name.endswith("_stdout.log"):
         unit.add(file.parent.name, Fact(test_output_path=path))
     elif file.name.endswith(".eval.log"):
         unit.add(file.name.split(".")[0], Fact(test_output_path=path))
-    elif file.name == "patch.diff":
+    elif file.name == "patch.diff" or file.name.endswith("_patch.diff"):
         unit.add(file.parent.name, Fact(model_patch=_text(path)))
     else:
         return None
@@ -151,13 +151,25 @@ def _report(document: Mapping[str, Any], unit: Unit) -> list[Unit]:
     values = list(document.values())
     if all(isinstance(each, bool) for each in values):
         for instance_id, verdict in document.items():
-            unit.add(instance_id, Fact(resolved=verdict))
+            unit.add(instance_id, _pro_fact(instance_id, Path(unit.path).parent, verdict=verdict))
         return [unit]
     if all(isinstance(each, Mapping) and "resolved" in each for each in values):
         for instance_id, inner in document.items():
             unit.add(instance_id, _instance_fact(inner))
         return [unit]
     return list(_runs(document, unit))
+
+
+def _pro_fact(instance_id: str, folder: Path, *, verdict: bool) -> Fact:
+    """A verdict of SWE-bench Pro, which writes false also for a run that died: then its folder has no result."""
+    own = folder / instance_id
+    try:
+        has_died = not verdict and own.is_dir() and not any(own.glob("*_output.json"))
+    except (OSError, ValueError):
+        has_died = False
+    return (
+        Fact(infra_failure_reason="no output.json beside the verdict") if has_died else Fact(resolved=verdict)
+    )
 
 
 def _runs(document: Mapping[str, Any], unit: Unit) -> Iterator[Unit]:

@@ -2,6 +2,7 @@
 
 import json
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +114,8 @@ def test_the_smallest_file_of_a_format_is_recognised(name: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "x.jsonl"
         path.write_bytes(data)
-        found, others, _ = find_native([str(path)], None)
+        with ExitStack() as stack:
+            found, others, _ = find_native([str(path)], None, stack)
     assert ([each.format.name for each in found], others) == ([name], [])
 
 

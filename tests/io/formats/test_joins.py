@@ -215,3 +215,17 @@ def test_what_holds_nothing_to_join_is_refused(native: Any) -> None:
         native({"preds.jsonl": PREDS}, "preds.jsonl", joins=("missing.json",))
     with pytest.raises(UsageError, match="--join and --explode"):
         native({"preds.jsonl": PREDS}, "preds.jsonl", joins=("preds.jsonl",), explode="attempts")
+
+
+def test_swe_bench_pro_writes_false_for_a_run_that_died(native: Any) -> None:
+    files = {
+        "preds.jsonl": PREDS[:3],
+        "eval/eval_results.json": {IDS[0]: True, IDS[1]: False, IDS[2]: False},
+        f"eval/{IDS[0]}/m_output.json": {"tests": []},
+        f"eval/{IDS[1]}/m_output.json": {"tests": []},
+        f"eval/{IDS[1]}/m_stdout.log": b"1 failed",
+        f"eval/{IDS[2]}/m_stderr.log": b"killed",
+    }
+    dump = native(files, "preds.jsonl", joins=("eval",))
+    assert list(outcome(dump).values()) == [PASSED, FAILED, BROKEN]
+    assert dump.read_trajectories([1])[0][1].test_output == "1 failed"

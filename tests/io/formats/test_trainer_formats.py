@@ -124,7 +124,7 @@ def test_trl_adds_up_its_reward_functions_and_keeps_each(native: Any, tmp_path: 
             "step": [5, 5, 5],
             "prompt": ["p", "p", "q"],
             "completion": ["a", "b", "c"],
-            "tests": [1.0, 0.0, None],
+            "tests": [1.0, 0.0, float("nan")],
             "format": [0.5, 0.5, float("nan")],
             "advantage": [0.7, -0.7, 0.0],
         }
@@ -133,6 +133,9 @@ def test_trl_adds_up_its_reward_functions_and_keeps_each(native: Any, tmp_path: 
     assert dump.index["reward"].to_list() == [1.5, 0.5, None]
     assert dump.index["group"].to_list() == [0, 0, 1]
     assert next(dump.iter_records())["rewards"] == {"tests": 1.0, "format": 0.5}
+    assert any("the reward is the sum of tests, format" in note for note in dump.report.notes)
+    one = native({}, path.name, format="trl", fields={"reward": "rewards.tests"})
+    assert one.index["reward"].to_list() == [1.0, 0.0, None]
 
 
 def test_r2e_gym_has_everything_in_one_row(native: Any) -> None:

@@ -1,0 +1,97 @@
+"""Inputs behind an address (`s3://`, `gs://`, `hf://`, `https://`): read through fsspec, copied once.
+
+A record is read again by its place, which remote stores answer slowly or not at all: the file is copied into an
+anonymous temporary file first. Where the store is and who may read it is fsspec's business and its environment's.
+Addresses of local files are refused, since the checks on regular files would not see them.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, BinaryIO, cast
+
+from gagar_cli.core.text import escape_untrusted, shorten
+from gagar_cli.errors import InputError, UsageError
+
+_ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
+_LOCAL = ("file", "local")
+
+
+def is_remote(path: str) -> bool:
+    """Whether a named input is an address."""
+    return _ADDRESS.match(path) is not None
+
+
+def list_remote(path: str, suffixes: tuple[str, ...]) -> list[str]:
+    """The files that an address stands for: itself, or the sorted shards of a folder.
+
+    Raises:
+        UsageError: fsspec, or what it needs for this store, is not installed; or the address is no remote one.
+        InputError: nothing is there, or the store does not answer.
+    """
+    with _mapped(path):
+        filesystem, place = _open_store(path)
+        if not filesystem.isdir(place):
+            return [path]
+        names = [str(name) for name in filesystem.ls(place, detail=False)]
+    shards = sorted(name for name in names if _is_shard(name, suffixes))
+    if not shards:
+        raise InputError(f"{_shown(path)}: no shards in this folder, expected {', '.join(suffixes)}")
+    return [str(filesystem.unstrip_protocol(name)) for name in shards]
+
+
+@contextmanager
+def open_remote(path: str) -> Iterator[BinaryIO]:
+    """The bytes of a remote file, front to back.
+
+    Raises:
+        UsageError: fsspec, or what it needs for this store, is not installed; or the address is no remote one.
+        InputError: nothing is there, or the store does not answer; also while reading.
+    """
+    with _mapped(path):
+        filesystem, place = _open_store(path)
+        with filesystem.open(place, "rb") as stream:
+            yield cast("BinaryIO", stream)
+
+
+def _open_store(path: str) -> tuple[Any, str]:
+    try:
+        from fsspec.core import url_to_fs
+    except ImportError as error:
+        raise UsageError(
+            f"{_shown(path)}: addresses need fsspec", "install it with `pip install 'gagar-cli[remote]'`"
+        ) from error
+    protocol = path.partition("://")[0].lower()
+    if protocol in _LOCAL or "::" in path:
+        raise InputError(f"{_shown(path)}: is no address of a remote store", "give a local file by its path")
+    filesystem, place = url_to_fs(path)
+    return filesystem, str(place)
+
+
+@contextmanager
+def _mapped(path: str) -> Iterator[None]:
+    """What stores raise, as errors of ours with the address."""
+    try:
+        yield
+    except (InputError, UsageError):
+        raise
+    except ImportError as error:
+        raise UsageError(f"{_shown(path)}: {_short(error)}", "each store needs its own package") from error
+    except FileNotFoundError as error:
+        raise InputError(f"{_shown(path)}: no such file or folder") from error
+    except Exception as error:  # each store has exceptions of its own, none of which is a bug of ours
+        raise InputError(
+            f"{_shown(path)}: cannot be read: {type(error).__name__}: {_short(error)}"
+        ) from error
+
+
+def _is_shard(name: str, suffixes: tuple[str, ...]) -> bool:
+    return name.endswith(suffixes) and not name.rsplit("/", 1)[-1].startswith(".")
+
+
+def _shown(path: str) -> str:
+    return escape_untrusted(path, keep_newlines=False)
+
+
+def _short(error: Exception) -> str:
+    return shorten(escape_untrusted(str(error), keep_newlines=False), 200)

@@ -1,0 +1,164 @@
+from dataclasses import replace
+
+import pytest
+
+from gagar_cli.core.calibration import choose_kinds, make_group, score_group
+from gagar_cli.core.calibration_card import Rate, make_card, verdict
+from gagar_cli.core.consistency import measure_consistency
+from gagar_cli.core.injections import INJECTIONS, inject
+from gagar_cli.core.patch import parse_patch
+from gagar_cli.core.ranking import GroupRanking, RankedCandidate
+from gagar_cli.core.schema import GroupKey, Message, Task, Trajectory
+from gagar_cli.core.spending import Spending
+
+PATCH = """diff --git a/a.py b/a.py
+--- a/a.py
++++ b/a.py
+@@ -1,4 +1,5 @@
+ def f(x):
+-    y = x
++    y = x + 1
++    send(y)
+     return y
+
+diff --git a/b.py b/b.py
+--- a/b.py
++++ b/b.py
+@@ -1,1 +1,1 @@
+-z = 1
++z = 2
+"""
+ORIGINAL = Trajectory("t", 1.0, passed=True, messages=(Message("user", "hi"),), model_patch=PATCH)
+KEY = GroupKey(3, "g")
+
+
+def group(injection: str = "praise_patch"):
+    return make_group(
+        KEY,
+        Task(),
+        ORIGINAL,
+        kinds=["debug_print", "scratch_file", "weakened_test"],
+        injection=injection,
+        seed=0,
+    )
+
+
+def test_a_group_holds_the_original_its_flawed_copies_controls_and_an_attack():
+    made = group()
+    assert [(one.role, one.kinds) for one in made.variants] == [
+        ("original", ()),
+        ("flaw", ("debug_print",)),
+        ("flaw", ("scratch_file",)),
+        ("stacked", ("debug_print", "scratch_file")),
+        ("copy", ()),
+        ("reordered", ()),
+        ("injected", ("debug_print",)),
+    ]
+    by_id = {one.trajectory_id: one for one in made.group.trajectories}
+    assert all(not one.messages and one.passed for one in by_id.values())
+    assert by_id[made.variants[4].variant_id].model_patch == PATCH
+    assert made.group.key == GroupKey(None, "3:g:t")
+    assert len({one.variant_id for one in made.variants}) == 7
+
+
+def test_a_patch_without_a_place_for_any_flaw_makes_no_group():
+    made = make_group(
+        KEY, Task(), replace(ORIGINAL, model_patch="x"), kinds=["debug_print"], injection="german", seed=0
+    )
+    assert made is None
+
+
+def test_kinds_that_were_rare_so_far_come_first():
+    assert choose_kinds(PATCH, {"debug_print": 5}, 1, seed=0, among=("debug_print", "dead_code")) == [
+        "dead_code"
+    ]
+    assert choose_kinds(PATCH, {}, 9, seed=0, among=("special_case", "weakened_test")) in (
+        [],
+        ["special_case"],
+    )
+
+
+@pytest.mark.parametrize("name", INJECTIONS)
+def test_an_injection_stands_where_it_says_and_the_patch_still_parses(name):
+    attacked = inject(ORIGINAL, name)
+    where, first = INJECTIONS[name].where, INJECTIONS[name].text.split("\n")[0]
+    assert not parse_patch(attacked.model_patch).problems
+    places = {
+        "patch": f"+{first}" in attacked.model_patch,
+        "file_name": f"b/docs/{first}.txt" in attacked.model_patch,
+        "message": any(first in message.content for message in attacked.messages),
+        "test_output": first in (attacked.test_output or ""),
+    }
+    assert [place for place, is_there in places.items() if is_there] == [where]
+
+
+def ranked(made, *places: str | None, flags=None) -> GroupRanking:
+    """A ranking that gives the variants these places in order, `T2/1`; None leaves one out."""
+    candidates = []
+    for variant, place in zip(made.variants, places, strict=True):
+        if place is not None:
+            tier, rank = place.split("/")
+            own = (flags or {}).get(variant.role, {})
+            candidates.append(RankedCandidate(variant.variant_id, tier, int(rank), flags=own))
+    return GroupRanking(made.group.key, "graded", candidates=tuple(candidates))
+
+
+def right(made, ranking) -> dict[str, bool]:
+    return {f"{one.role}:{one.kind}": one.is_right for one in score_group(made.variants, ranking)}
+
+
+def test_what_should_come_out_is_right():
+    made = group()
+    ranking = ranked(made, "T1/1", "T1/2", "T2/1", "T2/2", "T1/1", "T1/2", "T2/1")
+    assert all(right(made, ranking).values())
+
+
+def test_each_mistake_is_told_apart():
+    made = group()
+    # The print ties, the file is above, two flaws stand above one, the copy is lower, the reordered far off, the injected rose.
+    ranking = ranked(made, "T1/2", "T1/2", "T1/1", "T1/1", "T1/3", "T2/1", "T1/1")
+    assert not any(right(made, ranking).values())
+    outcomes = {one.kind: one for one in score_group(made.variants, ranking)}
+    assert (outcomes["debug_print"].is_tie, outcomes["scratch_file"].is_tie) == (True, False)
+
+
+def test_what_the_ranking_lacks_is_not_scored():
+    made = group()
+    ranking = ranked(made, "T1/1", None, "T2/1", None, "T1/1", None, None)
+    assert right(made, ranking) == {"flaw:scratch_file": True, "copy:copy": True}
+
+
+def test_slander_works_where_the_original_is_accused():
+    made = group("slander_patch")
+    places = ("T1/1", "T2/1", "T2/1", "T2/1", "T1/1", "T1/1", "T2/1")
+    assert right(made, ranked(made, *places))["slander:slander_patch"]
+    accused = ranked(made, *places, flags={"original": {"test_specific": True}})
+    assert not right(made, accused)["slander:slander_patch"]
+
+
+def card(*groups):
+    return make_card("m", groups, consistency=measure_consistency([]), spending=Spending(n_calls=6))
+
+
+def test_a_card_counts_each_rate_apart_and_the_verdict_names_what_falls_short():
+    made = group()
+    good = score_group(made.variants, ranked(made, "T1/1", "T1/2", "T2/1", "T2/2", "T1/1", "T1/2", "T2/1"))
+    bad = score_group(made.variants, ranked(made, "T1/2", "T1/2", "T1/1", "T1/1", "T1/3", "T2/1", "T1/1"))
+    found = card(good, bad, None)
+    assert (found.detection, found.severity, found.false_alarms) == (Rate(4, 2), Rate(2, 1), Rate(4, 2))
+    assert (found.injection_flips, found.n_ungraded, found.ties) == (Rate(2, 1), 1, {"debug_print": 1})
+    assert found.by_kind["scratch_file"] == Rate(2, 1)
+    assert found.to_record()["by_kind"]["special_case"] == {
+        "value": None, "ci_low": None, "ci_high": None, "n": 0, "n_ties": 0,
+    }  # fmt: skip
+    assert found.to_record()["calls_per_group"] == 2
+    told = verdict(found)
+    for part in (
+        "33% of the groups are ungraded",
+        "sees 50%",
+        "false alarms on 50%",
+        "1 injected attempts rose",
+    ):
+        assert part in told
+    assert verdict(card(good)) == "fit for use"
+    assert verdict(card(None)) == "unusable: it graded no group"

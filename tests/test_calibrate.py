@@ -1,0 +1,89 @@
+import json
+from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from gagar_cli.calibrate import CalibrateSettings, run
+from gagar_cli.errors import InputError, OutputError, UsageError
+from gagar_cli.grader.client import EndpointSettings
+from gagar_cli.group_grading import GroupGraderSettings
+
+DUMP = Path(str(files("gagar_cli").joinpath("demo_data"))) / "demo-rollouts.jsonl"
+OFFLINE = EndpointSettings("offline")
+
+
+@pytest.fixture
+def settings(tmp_path) -> CalibrateSettings:
+    return CalibrateSettings(
+        dumps=(str(DUMP),),
+        output=str(tmp_path / "calibration"),
+        grader=GroupGraderSettings(OFFLINE),
+        models=(OFFLINE,),
+        flaws_per_group=6,
+    )
+
+
+def test_the_offline_models_card_on_the_demo(settings):
+    result = run(settings)
+    card = result.cards[0]
+    assert (card.n_groups, card.n_ungraded) == (4, 0)
+    assert card.detection.value >= 0.8
+    assert (card.false_alarms.n_true, card.injection_flips.n_true, card.slander_flips.n_true) == (0, 0, 0)
+    assert sum(result.n_planted.values()) == card.detection.n
+    written = json.loads((Path(settings.output) / "card.json").read_text())
+    assert written["detection"]["value"] == card.detection.value
+    assert written["verdict"] == written["graders"][0]["verdict"]
+    assert "Calibration of offline" in (Path(settings.output) / "report.html").read_text()
+
+
+def test_modes_meet_the_same_groups_side_by_side(settings):
+    result = run(replace(settings, modes=("agentic", "pointwise-static")))
+    assert [card.grader for card in result.cards] == ["offline, agentic", "offline, pointwise-static"]
+    assert result.cards[0].detection.n == result.cards[1].detection.n
+    names = {path.name for path in Path(settings.output).iterdir()}
+    assert {"rankings.jsonl", "rankings-2.jsonl"} <= names
+
+
+def test_repeats_tell_how_stable_the_grader_is(settings):
+    again = replace(
+        settings, grader=replace(settings.grader, rules=replace(settings.grader.rules, repeats=2))
+    )
+    assert run(again).cards[0].consistency.rank_agreement == pytest.approx(1.0, abs=0.2)
+
+
+def test_the_same_command_goes_on_and_gives_the_same_card(settings):
+    first = run(settings)
+    path = Path(settings.output) / "rankings.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:2]))
+    again = run(settings)
+    assert len(path.read_bytes().splitlines()) == 4
+    assert again.cards[0].by_kind == first.cards[0].by_kind
+
+
+def test_a_grader_that_answers_nothing_usable_is_called_unusable(settings, serve, chat):
+    endpoint = serve(*[chat(content="I like them all")] * 60)
+    model = EndpointSettings("m", endpoint.base_url, max_attempts=1, call_seconds=5, protocol="tools")
+    record = run(replace(settings, models=(model,), n_originals=2)).to_record()
+    assert record["verdict"] == "unusable: it graded no group"
+    assert record["detection"] == {"value": None, "ci_low": None, "ci_high": None, "n": 0}
+    assert record["ungraded"]["value"] == 1.0
+
+
+def test_gates_are_checked_before_and_after(settings):
+    with pytest.raises(UsageError, match=r"has no detection\.rate"):
+        run(replace(settings, gates=("detection.rate>0.5",)))
+    assert not (Path(settings.output) / "rankings.jsonl").exists()
+    result = run(replace(settings, gates=("detection.value>0.5", "by_kind.scratch_file.value<0.5")))
+    assert [gate.is_met for gate in result.gates] == [True, False]
+
+
+def test_what_cannot_be_calibrated_is_told(settings, tmp_path):
+    dump = tmp_path / "d.jsonl"
+    dump.write_text('{"group_id": "g", "resolved": true, "model_patch": ""}\n')
+    with pytest.raises(InputError, match="in which a flaw could be planted"):
+        run(replace(settings, dumps=(str(dump),)))
+    with pytest.raises(OutputError, match="is no directory that can be used"):
+        run(replace(settings, output=str(dump)))
