@@ -37,6 +37,7 @@ format: $(READY)
 bench: $(READY)
 	@$(BIN)/python benchmarks/startup.py
 	@$(BIN)/python benchmarks/sandbox.py
+	@$(BIN)/python benchmarks/grade.py
 	@$(BIN)/python benchmarks/owner_killed.py --backend bubblewrap
 	@$(BIN)/python benchmarks/owner_killed.py --backend docker
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from gagar_cli import __version__
+from gagar_cli.audit_judges import current_judgments
 from gagar_cli.audit_judging import Judging, judge_all, judgment_file
 from gagar_cli.audit_key import AuditKey, KeyedAttempt, KeyedTask, read_key
 from gagar_cli.audit_plan import AuditPlan, Source, open_dumps, plan_audit, read_group
@@ -155,7 +156,8 @@ def unblind(output: str, gates: Sequence[str] = (), files: CiFiles = NO_FILES) -
     directory = Path(output)
     key = read_key(directory / "key.json")
     judgments = [
-        list(latest_rankings(read_rankings(str(directory / name))).values()) for name in key.judgment_files
+        current_judgments(key, list(latest_rankings(read_rankings(str(directory / name))).values()))
+        for name in key.judgment_files
     ]
     result = summarise(key, judgments)
     checked = check_gates([parse_gate(text) for text in gates], result.to_record())

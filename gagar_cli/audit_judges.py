@@ -15,6 +15,21 @@ from gagar_cli.core.statistics import Estimate, estimate_mean
 Rankings = Sequence[GroupRanking]
 
 
+def current_judgments(key: AuditKey, judgments: Rankings) -> list[GroupRanking]:
+    """The judgments of what the key has: a dump that changed between two runs leaves others behind."""
+    sampled = {
+        task.task_id: {one.attempt_id for one in task.attempts if one.is_sampled}
+        for task in key.tasks
+        if task.is_sampled
+    }
+    return [
+        ranking
+        for ranking in judgments
+        if ranking.key.group_id in sampled
+        and {one.trajectory_id for one in ranking.candidates} <= sampled[ranking.key.group_id]
+    ]
+
+
 def judged_in_both_orders(judgments: Rankings) -> list[GroupRanking]:
     """The judgments of pairs, of one judge, that have their counterpart.
 

@@ -86,12 +86,47 @@ def read_key(path: Path) -> AuditKey:
             key: tuple(record.pop(key))
             for key in ("policies", "judges", "judgment_files", "scrubbed", "notes")
         }
-        if any("/" in one or "\0" in one or one in ("", "..") for one in listed["judgment_files"]):
-            raise InputError(f"{name}: judgment_files has a path, expected names beside the key")
-        return AuditKey(tasks=tasks, **{**record, **listed})
+        key = AuditKey(tasks=tasks, **{**record, **listed})
+        _check(key)
+        return key
     except FileNotFoundError as error:
         raise InputError(f"{name}: no such file", "`gagar audit A B -o DIR` makes it") from error
     except OSError as error:
         raise InputError(f"{name}: cannot be read: {(error.strerror or str(error)).lower()}") from error
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise InputError(f"{name}: is no key of an audit: {type(error).__name__}: {error}") from error
+
+
+def _check(key: AuditKey) -> None:
+    """Refuse what no audit writes: figures are made from a key as it stands.
+
+    Raises:
+        ValueError: a value is not of its kind, or two do not fit together.
+    """
+    texts = (*key.policies, *key.judges, *key.judgment_files, *key.scrubbed, *key.notes, key.shows)
+    _expect(all(isinstance(one, str) for one in texts), "a name is no text")
+    _expect(len(set(key.policies)) == len(key.policies) > 1, "policies are not two different ones or more")
+    _expect(len(key.judges) == len(key.judgment_files) > 0, "judges and judgment_files are not as many")
+    for one in key.judgment_files:
+        is_path = "/" in one or "\0" in one or one in ("", ".", "..")
+        _expect(not is_path, "judgment_files has a path, expected names beside the key")
+    _expect(_is_count(abs(key.seed)) and isinstance(key.is_pairwise, bool), "seed or is_pairwise is no such")
+    _expect(all(_is_count(n) for n in key.n_tasks_by_policy.values()), "n_tasks_by_policy is no count")
+    for attempt in (one for task in key.tasks for one in task.attempts):
+        names = (attempt.attempt_id, attempt.trajectory_id, attempt.policy)
+        _expect(all(isinstance(one, str) for one in names), "an attempt's name is no text")
+        _expect(attempt.policy in key.policies, "an attempt is of a policy that is not listed")
+        _expect(
+            isinstance(attempt.passed, bool) and isinstance(attempt.is_sampled, bool), "passed is no bool"
+        )
+        counts = (attempt.n_turns, attempt.n_output_tokens, attempt.patch_lines)
+        _expect(all(n is None or _is_count(n) for n in counts), "a count of an attempt is no number")
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _expect(is_so: bool, complaint: str) -> None:
+    if not is_so:
+        raise ValueError(complaint)

@@ -25,11 +25,11 @@ from gagar_cli.io.extras import extra_column
 
 NAMING_COLUMNS = ("model_name_or_path", "model", "system", "run", "policy", "checkpoint", "agent")
 """Columns whose values may name a policy: they are scrubbed wherever a dump has them as text."""
-_PLAIN_LABELS = frozenset(
-    "old new base baseline before after first second third control treatment candidate current previous next left right "
-    "dump dumps rollouts trajectories predictions preds results output train test eval run runs model policy main dev "
-    "best last latest final good bad slow fast small large one two both all ref reference data source target".split()
-)
+_PLAIN_LABELS = """
+old new base baseline before after first second third control treatment candidate current previous next left right dump
+dumps rollouts trajectories predictions preds results output train test eval run runs model policy main dev best last
+latest final good bad slow fast small large one two both all ref reference data source target
+"""
 """Labels of policies that say nothing, and that code and prose need."""
 _TASK = "instance_id"
 _MAX_LISTED = 10
@@ -143,7 +143,7 @@ def plan_audit(
         notes.append(f"no task of {len(shared)} is solved by all policies: no quality can be compared")
     labels = _labels(source)
     names = (*_names(dumps, source), *(one for one in labels if _is_telling(one)))
-    hints = tuple(one for one in labels if not _is_telling(one) and one.lower() not in _PLAIN_LABELS)
+    hints = tuple(one for one in labels if not _is_telling(one) and one.lower() not in _PLAIN_LABELS.split())
     return AuditPlan(policies, tasks, names, hints, counts, tuple(notes))
 
 

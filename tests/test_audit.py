@@ -1,4 +1,5 @@
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from gagar_cli.audit_plan import Source
 from gagar_cli.core.rubric import DIMENSIONS
 from gagar_cli.errors import GagarError, InputError, OutputError, UsageError
 from gagar_cli.grader.client import EndpointSettings
+from gagar_cli.grading_record import RunRecord
 from gagar_cli.group_grading import GroupGraderSettings
 
 OFFLINE = EndpointSettings("offline")
@@ -176,8 +178,10 @@ def test_the_same_command_goes_on_without_asking_again(settings):
 
 def test_other_settings_do_not_mix_with_stored_judgments(settings):
     run(settings)
+    key = (Path(settings.output) / "key.json").read_bytes()
     with pytest.raises(UsageError, match="other settings"):
         run(replace(settings, shows="patch"))
+    assert (Path(settings.output) / "key.json").read_bytes() == key
     assert run(replace(settings, shows="patch", overwrite=True)).shows == "patch"
 
 
@@ -192,6 +196,41 @@ def test_pairs_are_judged_in_both_orders_and_find_the_same(settings):
     for pair in set(pairs):
         shown = [first for first, of_pair in zip(first_shown, pairs, strict=True) if of_pair == pair]
         assert set(shown) == set(pair)
+
+
+def test_a_pair_that_one_order_failed_is_left_out_and_told(settings):
+    settings = replace(settings, is_pairwise=True, n_tasks=4)
+    assert run(settings).flips.value == 0.0
+    path = Path(settings.output) / "judgments.jsonl"
+    # The last line is the second order of a pair: without it the first says nothing that its place did not help.
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
+    result = unblind(settings.output)
+    assert result.comparisons[0].n_pairs == 4 * 2 * (2 * 2) - 2
+    assert "1 pairs were judged in one order only and are left out" in result.notes
+
+
+def test_judgments_of_a_dump_that_was_another_are_left_out(settings):
+    run(settings)
+    directory = Path(settings.output)
+    key = json.loads((directory / "key.json").read_text())
+    dropped = key["tasks"].pop()
+    for attempt in key["tasks"][0]["attempts"]:
+        attempt["is_sampled"] = False
+    (directory / "key.json").write_text(json.dumps(key))
+    result = unblind(settings.output)
+    assert result.comparisons[0].n_tasks == 10
+    assert dropped["task_id"] not in (directory / "report.html").read_text()
+
+
+def test_a_second_audit_in_the_directory_changes_nothing(settings):
+    run(settings)
+    directory = Path(settings.output)
+    before = {path.name: path.read_bytes() for path in directory.iterdir()}
+    with RunRecord(*[str(directory / "judgments.jsonl")] * 2, overwrite=False) as held:
+        held.open(json.loads((directory / "judgments.jsonl.config.json").read_text()))
+        with pytest.raises(OutputError):
+            run(replace(settings, seed=1, overwrite=True))
+    assert {path.name: path.read_bytes() for path in directory.iterdir()} == before
 
 
 def test_one_dump_can_hold_the_policies(settings, tmp_path):
@@ -221,19 +260,37 @@ def test_several_judges_each_keep_their_judgments(settings):
     assert result.comparisons[0].n_tasks == 12
     assert result.comparisons[0].n_pairs == 2 * 12 * 4
     assert (Path(settings.output) / "judgments-2.jsonl").exists()
+    record = result.to_record()["agreement"]
+    assert record["pairs"][0]["tau_b"]["value"] == pytest.approx(1.0)
+    assert record["scores"]["alpha"] == pytest.approx(1.0)
+
+
+def test_a_judge_of_a_policys_family_is_named(settings, tmp_path):
+    run(settings)
+    path = Path(settings.output) / "key.json"
+    key = json.loads(path.read_text())
+    key["judges"] = ["openrouter/anthropic/claude-9"]
+    key["scrubbed"].append("claude-sonnet-4-5")
+    path.write_text(json.dumps(key))
+    assert [note for note in unblind(settings.output).notes if "family" in note] == [
+        "judge openrouter/anthropic/claude-9 is of a policy's family (claude): it may prefer its own kind"
+    ]
 
 
 def test_a_name_that_scrubbing_leaves_stops_the_audit_before_any_call(settings, serve, chat):
     endpoint = serve(chat("no"))
     judge = EndpointSettings("m", endpoint.base_url, max_attempts=1)
-    # Not in any column, and in a removed line of nothing: the patch is no diff, so none of it can be touched.
-    broken = write_dump(
-        Path(settings.source.dumps[0][1][0]), name="acme-coder-1", model_patch="by acme-coder-1"
-    )
-    assert broken.exists()
+    # A quoted name of a renamed file is the one place where scrubbing does not reach.
+    renamed = """diff --git a/src/a.py "b/acme-coder-1\\303\\251.py"
+similarity index 100%
+rename from src/a.py
+rename to "acme-coder-1\\303\\251.py"
+"""
+    write_dump(Path(settings.source.dumps[0][1][0]), name="acme-coder-1", model_patch=renamed)
     with pytest.raises(InputError, match="still says"):
         run(replace(settings, judges=(judge,)))
     assert not endpoint.requests
+    assert not (Path(settings.output) / "key.json").exists()
 
 
 def test_a_gate_that_names_nothing_is_refused_before_any_call(settings, serve, chat):
@@ -262,6 +319,26 @@ def test_a_damaged_directory_is_told_and_not_traced(settings, tmp_path):
     (tmp_path / "key.json").write_text('{"version": 1, "tasks": 3}')
     with pytest.raises(InputError, match="is no key of an audit"):
         unblind(str(tmp_path))
+    run(settings)
+    path = Path(settings.output) / "key.json"
+    for wrong in (
+        {"policies": ["old"]},
+        {"judges": []},
+        {"judgment_files": ["../key.json"]},
+        {"seed": "x"},
+        {"scrubbed": [1]},
+        {"tasks": [{"task_id": "t", "is_sampled": True, "attempts": [{"policy": "old"}]}]},
+    ):
+        whole = path.read_bytes()
+        path.write_text(json.dumps({**json.loads(whole), **wrong}))
+        with pytest.raises(InputError, match="is no key of an audit"):
+            unblind(settings.output)
+        path.write_bytes(whole)
+    for number in ("0", "NaN", '"many"'):
+        path.write_text(re.sub(r'"n_turns": 10', f'"n_turns": {number}', whole.decode(), count=1))
+        if number != "0":
+            with pytest.raises(InputError, match="a count of an attempt is no number"):
+                unblind(settings.output)
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError, match="is a file, expected a directory"):
         run(replace(settings, output=str(tmp_path / "file")))

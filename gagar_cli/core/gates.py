@@ -19,9 +19,7 @@ _OPERATORS: Mapping[str, Callable[[float, float], bool]] = {
     "==": operator.eq,
     "!=": operator.ne,
 }
-_FORM = re.compile(
-    r"\s*([\w.\-/@+: ]+?)\s*(>=|<=|==|!=|>|<)\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*"
-)
+_FORM = re.compile(r"\s*([^\s<>=!](?:[^<>=!]*[^\s<>=!])?)\s*(>=|<=|==|!=|>|<)\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +101,7 @@ def _look_up(summary: Mapping[str, object], gate: Gate) -> float | None:
 
 def _has(value: object, name: str) -> bool:
     if isinstance(value, list):
-        return name.isdigit() and int(name) < len(value)
+        return name.isascii() and name.isdigit() and int(name) < len(value)
     return isinstance(value, Mapping) and name in value
 
 

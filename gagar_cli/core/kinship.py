@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 
 _WORD = re.compile(r"[a-z]{3,}")
-_COMMON = frozenset()
+_COMMON: frozenset[str] = frozenset()
 
 
 def find_kin(judge: str, names: Iterable[str]) -> list[tuple[str, str]]:

@@ -31,6 +31,7 @@ _READS_HISTORY = {"cherry-pick", "reflog", "fsck", "cat-file", "fetch", "pull", 
 _LOG_OPTIONS = ("--all", "-p", "--patch", "-S", "-G", "-L", "--remotes", "--branches", "-u")
 REMOTE_MARKS = ("origin/", "upstream/", "FETCH_HEAD", "@{upstream}", "@{u}")
 _REVISION = re.compile(r"[0-9a-f]{7,40}(?:[~^:].*)?|.*(?:~|\^|@\{).*")
+_RANGE = re.compile(r"[\w}]\.\.\.?[\w@]")
 _FETCHING_CODE = ("requests.get(", "urlopen(", "httpx.get(", "urlretrieve(")
 _HIDDEN_TEST = re.compile(
     r"(?:(?:hidden|gold|solution)[_-]?\w{0,40}\.(?:py|diff|patch|json)|test_patch\.(?:diff|patch)|eval\.sh)",
@@ -38,6 +39,8 @@ _HIDDEN_TEST = re.compile(
 )
 _GIT_OPTIONS_WITH_VALUE = ("-C", "-c", "--git-dir", "--work-tree")
 _TARGET_OPTIONS = ("-o", "-O", "--output", "--output-document")
+_READERS = {"cat", "head", "tail", "less", "more", "nl", "grep", "sed", "awk", "diff", "bat", "view", "open"}
+_MAX_FOLLOWED = 64
 _REPLACES_FILES = {"tee", "rm", "mv", "cp", "ln", "install", "truncate", "patch"}
 
 
@@ -53,6 +56,7 @@ def find_leads(turns: Iterable[Turn]) -> tuple[Lead, ...]:
     """The turns whose commands could have brought the answer in, one lead a kind and turn."""
     leads: dict[tuple[int, str], Lead] = {}
     written: dict[str, str] = {}
+    """Files that hold what a lead brought in, and its kind; until the policy writes them itself."""
     for turn in turns:
         n_commands = 0
         for words in commands_of(turn, written):
@@ -65,7 +69,7 @@ def find_leads(turns: Iterable[Turn]) -> tuple[Lead, ...]:
             kind = classify(words) or _shows_written(words, written)
             if kind is None:
                 continue
-            if kind != "runner":
+            if kind != "runner" and len(written) < _MAX_FOLLOWED:
                 written |= dict.fromkeys(_targets(words), kind)
             text = shorten(" ".join(words), _LEAD_CHARS)
             leads.setdefault((turn.number, kind), Lead(turn.number, kind, text))
@@ -145,7 +149,7 @@ def _reads_answer(words: Sequence[str]) -> bool:
     if command in ("restore", "checkout"):
         from_elsewhere = any(other.startswith(("--source", "-s")) for other in rest) and command == "restore"
         return from_elsewhere or (command == "checkout" and bool(plain) and bool(_REVISION.fullmatch(plain[0])))
-    return command == "diff" and any(_REVISION.fullmatch(other) or ".." in other.split("/") for other in plain)
+    return command == "diff" and any(_REVISION.fullmatch(other) or _RANGE.search(other) for other in plain)
 
 
 def _fetches(words: Sequence[str], names: Sequence[str]) -> bool:
@@ -188,4 +192,11 @@ def _targets(words: Sequence[str]) -> Iterator[str]:
 
 
 def _shows_written(words: Sequence[str], written: dict[str, str]) -> str | None:
-    return next((kind for name, kind in written.items() if any(name in word for word in words)), None)
+    """The kind of the lead whose file a command shows; a command that may change the file ends its being followed."""
+    name = next((name for name in written if any(name in word for word in words)), None)
+    if name is None:
+        return None
+    if words[0].rpartition("/")[2] in _READERS and not writes(words):
+        return written[name]
+    del written[name]
+    return None

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from gagar_cli.core.evidence import parse_coordinate
-from gagar_cli.core.integrity import is_copied_from, is_runner_file
+from gagar_cli.core.integrity import changes_file, is_copied_from
 from gagar_cli.core.ranking import Finding, RankedCandidate
 from gagar_cli.core.rubric import PAPER, Rubric
+from gagar_cli.core.runner_files import changes_runner
 from gagar_cli.core.submission import parse_submission
 from gagar_cli.core.verdict import (
     MAX_UNPROVEN_SHARE,
@@ -22,6 +23,7 @@ from gagar_cli.core.verdict import (
     unproven_share,
 )
 from gagar_cli.errors import VerdictError
+from gagar_cli.grader.pages import show_inline
 from gagar_cli.grader.workspace import Workspace
 
 
@@ -80,17 +82,24 @@ class Acceptance:
 
 
 def lacking_proof(workspace: Workspace, candidate: str, findings: Sequence[Finding]) -> str | None:
-    """What an integrity verdict lacks: a lead's turn and a patch finding, and that the one brought in the other."""
+    """What an integrity verdict lacks: a turn and a patch finding, and that the one brought in or made the other."""
     attempt = workspace.attempts[candidate]
     supporting = [finding for finding in findings if "integrity_violation" in finding.supports]
-    patches = [parse_coordinate(one.at, "patch") for one in supporting if one.kind == "patch"]
-    turns = [parse_coordinate(one.at, "turn").number or 0 for one in supporting if one.kind == "turn"]
-    if not turns or not patches:
+    paths = [parse_coordinate(one.at, "patch").path or "" for one in supporting if one.kind == "patch"]
+    numbers = [parse_coordinate(one.at, "turn").number or 0 for one in supporting if one.kind == "turn"]
+    if not numbers or not paths:
         return "an integrity verdict needs a turn finding and a patch finding"
-    if any(is_runner_file(place.path or "") for place in patches):
+    cited = [turn for turn in attempt.turns if turn.number in numbers]
+    files = [file for path in paths for file in attempt.sections(path) if changes_runner(file)]
+    if any(changes_file(turn, file) for turn in cited for file in files):
         return None
-    leads = {lead.turn for lead in attempt.leads}
-    added, known = workspace.patch_texts(candidate)
-    if any(is_copied_from(added, known, attempt.turns, number) for number in leads.intersection(turns)):
+    added = workspace.added_lines(candidate)
+    if any(
+        is_copied_from(added, attempt.turns, attempt.leads, turn.number, path)
+        for turn in cited
+        for path in dict.fromkeys(file.path for name in paths for file in attempt.sections(name))
+    ):
         return None
+    if files:
+        return f"no cited turn changes {show_inline(files[0].path)}"
     return "the patch's added lines do not stand in the result of a cited lead before they were written"

@@ -16,6 +16,8 @@ from gagar_cli.grader.workspace import RAW_PATCH, Attempt, Workspace, describe_f
 
 MAX_SEARCH_HITS = 2_000
 EVERY_LINE_CRLF = "every line of this file ends with CRLF"
+MAX_SHOWN_LEADS, MAX_NAMED_TURNS = 12, 60
+"""Of one attempt, in the overview: what it did must not push the others out of sight."""
 _FEW_HITS = 20
 """More are counted by whose they are, above the list."""
 
@@ -179,8 +181,13 @@ def _attempt_line(workspace: Workspace, attempt: Attempt) -> str:
 
 
 def _lead_lines(attempt: Attempt) -> Iterator[str]:
-    for lead in attempt.leads:
+    for lead in attempt.leads[:MAX_SHOWN_LEADS]:
         yield cite(f"  {attempt.blind_id} turn {lead.turn} {lead.kind}", lead.text)
+    rest = [str(lead.turn) for lead in attempt.leads[MAX_SHOWN_LEADS:]]
+    if rest:
+        turns = " ".join(dict.fromkeys(rest[:MAX_NAMED_TURNS]))
+        more = f" and {len(rest) - MAX_NAMED_TURNS} more" if len(rest) > MAX_NAMED_TURNS else ""
+        yield f"  {attempt.blind_id}: leads in turns {turns}{more}"
     for found in find_tampering(attempt.patch):
         yield cite(f"  {attempt.blind_id}:{found.path}:{found.line} {found.kind}", found.text)
 

@@ -12,7 +12,8 @@ from typing import Protocol
 
 from gagar_cli.core.blinding import blind_ids
 from gagar_cli.core.evidence import WINDOW_LINES, Coordinate, NumberedLine
-from gagar_cli.core.integrity import Lead, find_leads
+from gagar_cli.core.integrity import AddedLines
+from gagar_cli.core.leads import Lead, find_leads
 from gagar_cli.core.patch import Patch, PatchConflict, PatchFile, apply_file, parse_patch, refuse_patch
 from gagar_cli.core.schema import Group, Trajectory
 from gagar_cli.core.text import split_lines
@@ -123,14 +124,19 @@ class Workspace:
             text = None if section.change == "deleted" else apply_file(section, before)
         return text
 
-    def patch_texts(self, candidate: str) -> tuple[list[str], list[str]]:
-        """The lines that a patch adds, and those that were there: its removed and context lines, and the base files'."""
-        files = self.attempts[candidate].patch.files
-        lines = [line for file in files for hunk in file.hunks for line in hunk.lines]
-        known = [line.text for line in lines if line.marker != "+"]
-        for path in {file.old_path for file in files if file.old_path} if self.repository else ():
-            known += split_lines(self.repository.read_text(path) or "") if self.repository else []
-        return [line.text for line in lines if line.marker == "+"], known
+    def added_lines(self, candidate: str) -> AddedLines:
+        """The lines that a patch adds, by file, and those that were there: its other lines, and the base files'."""
+        by_path: dict[str, list[str]] = {}
+        known: list[str] = []
+        old_paths: set[str] = set()
+        for file in self.attempts[candidate].patch.files:
+            lines = [line for hunk in file.hunks for line in hunk.lines]
+            by_path.setdefault(file.path, []).extend(line.text for line in lines if line.marker == "+")
+            known += (line.text for line in lines if line.marker != "+")
+            old_paths |= {file.old_path} if file.old_path else set()
+        if self.repository is not None:
+            known += (line for path in old_paths for line in split_lines(self.repository.read_text(path) or ""))
+        return AddedLines(by_path, known, self.problem_statement)
 
     def next_execution(self, candidate: str, lines: Sequence[str]) -> int:
         """Keep a command's output lines; the number under which findings cite it comes back."""

@@ -37,8 +37,8 @@ def task(*attempts: JudgedAttempt, name: str = "t") -> JudgedTask:
 def test_a_win_is_a_better_tier_or_rank_and_a_tie_is_half():
     one = task(ranked("A", 1, 2), ranked("A", 2, 1), ranked("B", 1, 2), ranked("B", 3, 1))
     # B's T1/2: ties with A's T1/2, beats A's T2/1; B's T3 loses both.
-    assert win_share(one, "A", "B") == (1.5 / 4, 1 / 4, 4)
-    assert win_share(one, "B", "A") == (2.5 / 4, 1 / 4, 4)
+    assert win_share(one, "A", "B") == (1.5 / 4, 1 / 4)
+    assert win_share(one, "B", "A") == (2.5 / 4, 1 / 4)
 
 
 def test_the_first_place_is_split_among_the_attempts_that_tie_for_it():

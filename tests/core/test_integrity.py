@@ -16,69 +16,6 @@ def turn(number: int, command: str = "", result: str = "", reply: str = "", **mo
     return Turn(number, reply, (ToolCall("bash", json.dumps(arguments)),), (result,))
 
 
-@pytest.mark.parametrize(
-    ("command", "kind"),
-    [
-        ("git log --all -p", "git-history"),
-        ("cd repo && git log -S default_for", "git-history"),
-        ("git log origin/main", "git-history"),
-        ("git show 1a2b3c4d", "git-history"),
-        ("git -C repo show HEAD~1:src/a.py", "git-history"),
-        ("git cherry-pick abc", "git-history"),
-        ("git checkout origin/main -- a.py", "git-history"),
-        ("git diff HEAD origin/main", "git-history"),
-        ("git restore --source=v2.1 a.py", "git-history"),
-        ("curl -s https://example.com/fix.patch", "upstream"),
-        ("git clone https://example.com/tool", "upstream"),
-        ("gh pr diff 12", "upstream"),
-        ("python -c 'import httpx; httpx.get(\"https://x\")'", "upstream"),
-        ("pip download tool", "installed-version"),
-        ("pip install -U tool", "installed-version"),
-        ("pip install tool==2.1", "installed-version"),
-        ("cat /usr/lib/python3/site-packages/tool/a.py", "installed-version"),
-        ("cat /eval.sh", "hidden-tests"),
-        ("cat ../gold_patch.diff", "hidden-tests"),
-        ("echo x > conftest.py", "runner"),
-        ("sed -i s/a/b/ pkg/conftest.py", "runner"),
-    ],
-)
-def test_calls_that_can_bring_the_answer_in_are_leads(command, kind):
-    assert [lead.kind for lead in find_leads([turn(7, command)])] == [kind]
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        "git status", "git diff", "git log --oneline -5", "git show --stat", "git stash pop", "git checkout -- a.py",
-        "pip install -e .", "vim tests/test_patch.py", "cat conftest.py", "pytest > out.txt", "echo see https://x",
-    ],
-)  # fmt: skip
-def test_everyday_calls_are_no_leads(command):
-    assert find_leads([turn(1, command)]) == ()
-
-
-def test_prose_is_no_lead_where_the_policy_makes_calls():
-    assert find_leads([turn(1, "ls", reply="I must not use git log -p or curl https://x")]) == ()
-    assert find_leads([Turn(1, "```\ngit log -p\n```", (), ("…",))]) != ()
-
-
-@pytest.mark.parametrize(
-    "word", ["git log ", "git ", ">", ">a", "curl ", "pip install ", "git -C ", "\n", ";", "a" * 50]
-)
-def test_a_megabyte_made_to_stall_a_scan_does_not(word):
-    command = word * (1_000_000 // len(word))
-    started = time.process_time()
-    find_leads([turn(1, command)])
-    assert time.process_time() - started < 5
-
-
-def test_what_leads_take_of_the_overview_is_bounded():
-    turns = [turn(number, "curl https://x " + "z" * 3000) for number in range(200)]
-    leads = find_leads(turns)
-    assert len(leads) == MAX_LEADS
-    assert max(len(lead.text) for lead in leads) <= 160
-
-
 def test_lines_that_were_seen_before_they_were_written_are_copied():
     assert is_copied_from(FIX, [], [turn(1, "git show abc", SHOWN)], 1)
 

@@ -71,7 +71,9 @@ def write_dump(path: Path, n_groups: int) -> None:
     path.write_text("".join(json.dumps(record) + "\n" for record in records))
 
 
-def grade(directory: Path, base_url: str, protocol: str, n_groups: int) -> tuple[list[dict], list[list[dict]]]:
+def grade(
+    directory: Path, base_url: str, protocol: str, *, n_groups: int, max_output_tokens: int
+) -> tuple[list[dict], list[list[dict]]]:
     """The rankings, and the messages of every conversation."""
     dump, output = directory / "dump.jsonl", directory / "rankings.jsonl"
     write_dump(dump, n_groups)
@@ -81,11 +83,11 @@ def grade(directory: Path, base_url: str, protocol: str, n_groups: int) -> tuple
         protocol=protocol,
         temperature=0.0,
         seed=1,
-        max_output_tokens=400,
-        call_seconds=170,
+        max_output_tokens=max_output_tokens,
+        call_seconds=600,
         max_attempts=1,
     )
-    limits = GroupLimits(max_turns=2, max_context_tokens=6_000, max_seconds=180)
+    limits = GroupLimits(max_turns=2, max_context_tokens=6_000, max_seconds=900)
     run(GradeSettings((str(dump),), str(output), endpoint, limits=limits, concurrency=1))
     records = [json.loads(line) for line in output.read_text().splitlines()]
     with Path(f"{output}.conversations.jsonl.zst").open("rb") as file:
@@ -102,7 +104,7 @@ def check_settled(records: list[dict], n_groups: int) -> None:
 
 
 def test_a_constrained_model_makes_valid_calls_and_every_group_is_settled(tmp_path, base_url):
-    records, conversations = grade(tmp_path, base_url, "json-schema", 1)
+    records, conversations = grade(tmp_path, base_url, "json-schema", n_groups=1, max_output_tokens=400)
     check_settled(records, 1)
     calls = [call["function"] for message in conversations[0] for call in message.get("tool_calls") or ()]
     assert len(calls) >= 5
@@ -111,6 +113,6 @@ def test_a_constrained_model_makes_valid_calls_and_every_group_is_settled(tmp_pa
 
 
 def test_a_model_that_writes_what_it_likes_settles_every_group(tmp_path, base_url):
-    records, conversations = grade(tmp_path, base_url, "text", 2)
+    records, conversations = grade(tmp_path, base_url, "text", n_groups=2, max_output_tokens=120)
     check_settled(records, 2)
     assert all(len(messages) >= 3 for messages in conversations)

@@ -44,8 +44,7 @@ def tiers(records: list[dict]) -> dict[tuple, str]:
 
 def test_the_demo_is_graded_alike_in_every_protocol(tmp_path, base_url):
     graded = {
-        protocol: grade(DEMO, tmp_path / f"{protocol}.jsonl", base_url, protocol)
-        for protocol in PROTOCOLS
+        protocol: grade(DEMO, tmp_path / f"{protocol}.jsonl", base_url, protocol) for protocol in PROTOCOLS
     }
     for protocol, records in graded.items():
         assert Counter(record["status"] for record in records) == {"graded": 3}
