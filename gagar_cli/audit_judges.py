@@ -1,4 +1,4 @@
-"""How far the judges of an audit can be trusted: position, order, blindness, agreement, and whom they may favour."""
+"""How far the judges of an audit can be trusted: position, order, blindness, agreement."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,7 +9,6 @@ import numpy as np
 from gagar_cli.audit_key import AuditKey, KeyedAttempt
 from gagar_cli.core.ranking import GroupRanking, RankedCandidate
 from gagar_cli.core.ranking_agreement import Agreement, agree
-from gagar_cli.core.scrubbing import families_of
 from gagar_cli.core.statistics import Estimate, estimate_mean
 
 Rankings = Sequence[GroupRanking]
@@ -90,21 +89,6 @@ def judges_agreement(key: AuditKey, judgments: Sequence[Rankings]) -> Agreement 
         for number, (judge, of_judge) in enumerate(zip(key.judges, judgments, strict=True), 1)
     }
     return agree(named, seed=key.seed, n_disputes=0)
-
-
-def doubts_about(key: AuditKey) -> list[str]:
-    """Judges that may prefer their own kind, in words."""
-    names = (*key.policies, *key.scrubbed)
-    own = {family for name in names for family in families_of(name)}
-    doubts = []
-    for judge in dict.fromkeys(key.judges):
-        if judge in names:
-            doubts.append(f"judge {judge} is itself a policy of this audit: it may prefer its own work")
-        elif shared := sorted(families_of(judge) & own):
-            doubts.append(
-                f"judge {judge} is of a policy's family ({', '.join(shared)}): it may prefer its own kind"
-            )
-    return doubts
 
 
 def _places(ranking: GroupRanking) -> dict[str, tuple[str, int]]:

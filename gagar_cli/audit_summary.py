@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from gagar_cli.audit_judges import (
-    doubts_about,
     guessed_right,
     judged_in_both_orders,
     judges_agreement,
@@ -110,7 +109,7 @@ def summarise(key: AuditKey, judgments: Sequence[Sequence[GroupRanking]]) -> Aud
     attempts = {one.attempt_id: one for task in key.tasks for one in task.attempts}
     made = [ranking for of_judge in judgments for ranking in of_judge]
     by_judge = [[ranking for ranking in of_judge if ranking.status == "graded"] for of_judge in judgments]
-    notes = [*key.notes, *doubts_about(key)]
+    notes = [*key.notes]
     if key.is_pairwise:
         n_graded = sum(map(len, by_judge))
         by_judge = [judged_in_both_orders(of_judge) for of_judge in by_judge]

@@ -227,7 +227,7 @@ def test_a_second_audit_in_the_directory_changes_nothing(settings):
     directory = Path(settings.output)
     before = {path.name: path.read_bytes() for path in directory.iterdir()}
     with RunRecord(*[str(directory / "judgments.jsonl")] * 2, overwrite=False) as held:
-        held.open(json.loads((directory / "judgments.jsonl.config.json").read_text()))
+        held.open(json.loads((directory / "judgments.jsonl.run.json").read_text()))
         with pytest.raises(OutputError):
             run(replace(settings, seed=1, overwrite=True))
     assert {path.name: path.read_bytes() for path in directory.iterdir()} == before
@@ -263,18 +263,6 @@ def test_several_judges_each_keep_their_judgments(settings):
     record = result.to_record()["agreement"]
     assert record["pairs"][0]["tau_b"]["value"] == pytest.approx(1.0)
     assert record["scores"]["alpha"] == pytest.approx(1.0)
-
-
-def test_a_judge_of_a_policys_family_is_named(settings, tmp_path):
-    run(settings)
-    path = Path(settings.output) / "key.json"
-    key = json.loads(path.read_text())
-    key["judges"] = ["openrouter/anthropic/claude-9"]
-    key["scrubbed"].append("claude-sonnet-4-5")
-    path.write_text(json.dumps(key))
-    assert [note for note in unblind(settings.output).notes if "family" in note] == [
-        "judge openrouter/anthropic/claude-9 is of a policy's family (claude): it may prefer its own kind"
-    ]
 
 
 def test_a_name_that_scrubbing_leaves_stops_the_audit_before_any_call(settings, serve, chat):

@@ -8,7 +8,50 @@ import re
 from collections.abc import Iterable
 
 _WORD = re.compile(r"[a-z]{3,}")
-_COMMON: frozenset[str] = frozenset()
+_COMMON = frozenset(
+    {
+        "agent",
+        "agents",
+        "base",
+        "chat",
+        "code",
+        "coder",
+        "default",
+        "eval",
+        "exp",
+        "experimental",
+        "fast",
+        "flash",
+        "high",
+        "instruct",
+        "large",
+        "latest",
+        "lite",
+        "low",
+        "max",
+        "medium",
+        "mini",
+        "model",
+        "models",
+        "nano",
+        "online",
+        "openrouter",
+        "policy",
+        "preview",
+        "pro",
+        "run",
+        "runs",
+        "small",
+        "step",
+        "swe",
+        "test",
+        "the",
+        "thinking",
+        "turbo",
+        "ultra",
+        "vllm",
+    }
+)
 
 
 def find_kin(judge: str, names: Iterable[str]) -> list[tuple[str, str]]:

@@ -21,12 +21,12 @@ MAX_COMMANDS = 5_000
 """Of one turn that hold a telling word; a turn with more is a lead for that."""
 
 _COMMAND = re.compile(r"(?:[^\n;|&`$]|\$(?!\())+")
-_TELLING = re.compile(
-    r"\bgit\b|\bcurl\b|\bwget\b|\bgh\b|\bpip3?\b|(?:site|dist)-packages|\.get\(|urlopen|urlretrieve"
-    r"|hidden|gold|solution|test_patch|eval\.sh|conftest|pytest|tox\.ini|noxfile|setup\.cfg|pyproject|customize|makefile"
-    r"|package\.json|mocharc|jest|karma|vitest|playwright|\.pth\b|workflows/",
-    re.IGNORECASE,
-)
+_TELLING = (
+    "git", "curl", "wget", "gh ", "pip", "-packages", ".get(", "urlopen", "urlretrieve", "hidden", "gold", "solution",
+    "test_patch", "eval.sh", "conftest", "pytest", "tox.ini", "noxfile", "setup.cfg", "pyproject", "customize", "makefile",
+    "package.json", "mocharc", "jest", "karma", "vitest", "playwright", ".pth", "workflows/",
+)  # fmt: skip
+"""A command without any of these is no lead: looked for as they stand, which is fast whatever the text."""
 _READS_HISTORY = {"cherry-pick", "reflog", "fsck", "cat-file", "fetch", "pull", "format-patch", "ls-remote"}
 _LOG_OPTIONS = ("--all", "-p", "--patch", "-S", "-G", "-L", "--remotes", "--branches", "-u")
 REMOTE_MARKS = ("origin/", "upstream/", "FETCH_HEAD", "@{upstream}", "@{u}")
@@ -84,14 +84,17 @@ def commands_of(turn: Turn, names: Iterable[str] = ()) -> Iterator[list[str]]:
     texts = [readable_arguments(call) for call in turn.calls] or [turn.reply]
     wanted = tuple(names)
     for text in texts:
-        if not (_TELLING.search(text) or any(name in text for name in wanted)):
+        if not _is_telling(text, wanted):
             continue
         for match in _COMMAND.finditer(text):
             command = match[0][:_COMMAND_CHARS]
-            if _TELLING.search(command) or any(name in command for name in wanted):
-                words = command.split()
-                if words:
-                    yield words
+            if _is_telling(command, wanted):
+                yield command.split()
+
+
+def _is_telling(text: str, names: Sequence[str]) -> bool:
+    lowered = text.lower()
+    return any(word in lowered for word in _TELLING) or any(name in text for name in names)
 
 
 def classify(words: Sequence[str]) -> str | None:

@@ -161,7 +161,9 @@ def judge_probe(verification: RunOutcome, probe: RunOutcome, places: Sequence[st
     """
     if probe == verification:
         return ()
-    return (f"disagrees: without the comparison at {', '.join(places)} that heeds nothing, the run has {probe}",)
+    return (
+        f"disagrees: without the comparison at {', '.join(places)} that heeds nothing, the run has {probe}",
+    )
 
 
 def _doubts(command: str, tally: Tally | None) -> list[str]:
