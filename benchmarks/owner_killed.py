@@ -1,13 +1,15 @@
 """An owner of 16 sandboxes is killed with SIGKILL, again and again: what is left of them a second later.
 
-Prints a line a round that left something, and a summary; exits 1 if any did. Looks for processes, containers, volumes,
-control groups and temporary directories.
+Prints a line a round that left something, with when it was gone, and a summary; exits 1 if any did. Looks for processes,
+containers, volumes, control groups and temporary directories. With `--early` the owner is killed at some moment while it
+is still making them, and has 5 seconds: the engine goes on making what it was asked for.
 """
 
 import argparse
 import asyncio
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -25,6 +27,9 @@ from gagar_cli.sandbox.owner import current_owner, owned_name
 
 N_SANDBOXES = 16
 GRACE_SECONDS = 1.0
+EARLY_GRACE_SECONDS = 5.0
+EARLY_SECONDS = 4.0
+AFTER_SECONDS = 20.0
 SETUP_SECONDS = 60.0
 LIMITS = SandboxLimits(memory_bytes=128 * 1024**2)
 
@@ -69,13 +74,32 @@ def leftovers(name: str, owner: dict[str, str], mark: str) -> list[str]:
     return found
 
 
-def kill_one(name: str, image: str, number: int) -> list[str]:
+def wait_for_end(name: str, owner: dict[str, str], mark: str, seconds: float) -> list[str]:
+    """What is left after this time, and when it was gone."""
+    started = time.monotonic()
+    while (left := leftovers(name, owner, mark)) and time.monotonic() < started + seconds:
+        time.sleep(0.05)
+    if not left:
+        return []
+    n_processes = sum(one.startswith("process") for one in left)
+    while leftovers(name, owner, mark) and time.monotonic() < started + AFTER_SECONDS:
+        time.sleep(0.05)
+    seconds = time.monotonic() - started
+    return [f"{len(left)} left, {n_processes} of them processes, gone after {seconds:.1f} s", *left]
+
+
+def kill_one(name: str, image: str, number: int, *, is_early: bool) -> list[str]:
     """One round: what is left."""
     mark = f"7{os.getpid()}.{number}"
     command = [sys.executable, __file__, "--own", mark, "--backend", name, "--image", image]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         owner = json.loads(process.stdout.readline())
+        if is_early:
+            time.sleep(random.Random(number).uniform(0, EARLY_SECONDS))
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            return wait_for_end(name, owner, mark, EARLY_GRACE_SECONDS)
         deadline = time.monotonic() + SETUP_SECONDS
         while len(processes(mark)) < 2 * N_SANDBOXES and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -83,10 +107,7 @@ def kill_one(name: str, image: str, number: int) -> list[str]:
         process.send_signal(signal.SIGKILL)
     if n_running < 2 * N_SANDBOXES:
         return [f"only {n_running} of {2 * N_SANDBOXES} processes came up"]
-    until = time.monotonic() + GRACE_SECONDS
-    while (left := leftovers(name, owner, mark)) and time.monotonic() < until:
-        time.sleep(0.05)
-    return left
+    return wait_for_end(name, owner, mark, GRACE_SECONDS)
 
 
 def main() -> None:
@@ -94,6 +115,7 @@ def main() -> None:
     parser.add_argument("--backend", choices=("docker", "bubblewrap"), default="bubblewrap")
     parser.add_argument("--image", default="gagar-test:latest")
     parser.add_argument("--rounds", type=int, default=50)
+    parser.add_argument("--early", action="store_true")
     parser.add_argument("--own", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.own:
@@ -101,10 +123,10 @@ def main() -> None:
         return
     n_bad = 0
     for number in range(chosen.rounds):
-        left = kill_one(chosen.backend, chosen.image, number)
+        left = kill_one(chosen.backend, chosen.image, number, is_early=chosen.early)
         n_bad += bool(left)
         if left:
-            print(f"round {number}: {len(left)} left, {', '.join(left[:3])}", flush=True)
+            print(f"round {number}: {', '.join(left[:3])}", flush=True)
     print(
         f"{chosen.backend}: {chosen.rounds} owners of {N_SANDBOXES} sandboxes killed, {n_bad} left something"
     )

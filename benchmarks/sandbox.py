@@ -66,11 +66,13 @@ async def bare_bubblewrap(backend: bubblewrap.BubblewrapBackend, tree: Path, scr
     user = sandbox_user()
     switch = {"user": user.uid, "group": user.gid, "extra_groups": []} if user.must_switch else {}
     with HandedIn() as files:
+        start = backend.program.start(files)
         options = sandbox_arguments(Checkout(tree), LIMITS, use_overlay=True, files=files)
         done = subprocess.run(
             ["bwrap", *options, "--", *PRLIMIT, "sh", "-c", f"cd /checkout && {script}"],
-            executable=f"/proc/self/fd/{backend.program}",
-            pass_fds=(backend.program, *files.descriptors),
+            executable=start.executable,
+            pass_fds=(*start.descriptors, *files.descriptors),
+            env={**os.environ, **start.environment},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             cwd="/",

@@ -140,7 +140,7 @@ def plot(found: dict[str, np.ndarray]) -> str:
                 values[:, : values.shape[1] // width * width].reshape(len(values), -1, width).mean(axis=2)
             )
             mean = values.mean(axis=0)
-            error = values.std(axis=0) / np.sqrt(len(values))
+            error = values.std(axis=0, ddof=min(1, len(values) - 1)) / np.sqrt(len(values))
             points = [(float(width * step), float(value)) for step, value in enumerate(mean)]
             band = list(zip((mean - error).tolist(), (mean + error).tolist(), strict=True))
             series.append(Series(name, points, band))

@@ -22,8 +22,9 @@ from gagar_cli.audit_summary import AuditResult, summarise
 from gagar_cli.core.gates import Gate, GateResult, check_gate, parse_gate
 from gagar_cli.core.kinship import find_kin
 from gagar_cli.core.patch import parse_patch
+from gagar_cli.core.ranking import GroupRanking
 from gagar_cli.core.scrubbing import MIN_NAME_CHARS, Scrubber
-from gagar_cli.errors import OutputError, UsageError
+from gagar_cli.errors import InputError, OutputError, UsageError
 from gagar_cli.grader.client import EndpointSettings
 from gagar_cli.grader.prompts import prompt_version
 from gagar_cli.group_grading import GroupGraderSettings
@@ -85,6 +86,7 @@ class AuditSettings:
         return {
             "gagar": __version__,
             "policies": list(policies),
+            "protocol": endpoint.protocol,
             "temperature": endpoint.temperature,
             "model_seed": endpoint.seed,
             "extra_body": dict(endpoint.extra_body),
@@ -156,8 +158,7 @@ def unblind(output: str, gates: Sequence[str] = (), files: CiFiles = NO_FILES) -
     directory = Path(output)
     key = read_key(directory / "key.json")
     judgments = [
-        current_judgments(key, list(latest_rankings(read_rankings(str(directory / name))).values()))
-        for name in key.judgment_files
+        current_judgments(key, _read_judgments(str(directory / name))) for name in key.judgment_files
     ]
     result = summarise(key, judgments)
     checked = check_gates([parse_gate(text) for text in gates], result.to_record())
@@ -172,6 +173,18 @@ def unblind(output: str, gates: Sequence[str] = (), files: CiFiles = NO_FILES) -
         with write_atomically(files.markdown) as stream:
             stream.write(markdown_summary(result).encode("utf-8", "backslashreplace"))
     return result
+
+
+def _read_judgments(path: str) -> list[GroupRanking]:
+    try:
+        return list(latest_rankings(read_rankings(path)).values())
+    except InputError as error:
+        if "no newline" not in error.message:
+            raise
+        raise InputError(
+            error.message,
+            "the audit was stopped while it wrote: repeat its command, which goes on from there",
+        ) from error
 
 
 def check_gates(gates: Sequence[Gate], record: Mapping[str, object]) -> list[GateResult]:
@@ -215,6 +228,7 @@ def _make_key(
         is_pairwise=settings.is_pairwise,
         n_tasks_by_policy=plan.n_tasks_by_policy,
         scrubbed=(*scrubber.names, *scrubber.hints),
+        dimensions=tuple(settings.grader.rules.rubric.weights),
         notes=(*plan.notes, *_kin_notes(settings.judges, plan)),
     )
 

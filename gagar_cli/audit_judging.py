@@ -82,6 +82,7 @@ async def judge_all(
             await _judge_tasks(judging, grader, record, partial(tell, grader.settings.endpoint.model))
         notes = [note for _, record in opened for note in record.notes]
         notes += [f"sandbox: {grader.backend.name}: {grader.backend.reason}" for grader, _ in opened]
+        notes += [note for grader, _ in opened for note in grader.notes]
     return list(dict.fromkeys(notes))
 
 

@@ -55,6 +55,8 @@ class AuditKey:
     n_tasks_by_policy: Mapping[str, int]
     scrubbed: tuple[str, ...]
     """The names that were taken out."""
+    dimensions: tuple[str, ...]
+    """Of the rubric, in its order."""
     notes: tuple[str, ...]
 
     def to_record(self) -> dict[str, Any]:
@@ -84,7 +86,7 @@ def read_key(path: Path) -> AuditKey:
         )
         listed = {
             key: tuple(record.pop(key))
-            for key in ("policies", "judges", "judgment_files", "scrubbed", "notes")
+            for key in ("policies", "judges", "judgment_files", "scrubbed", "dimensions", "notes")
         }
         key = AuditKey(tasks=tasks, **{**record, **listed})
         _check(key)
@@ -93,7 +95,7 @@ def read_key(path: Path) -> AuditKey:
         raise InputError(f"{name}: no such file", "`gagar audit A B -o DIR` makes it") from error
     except OSError as error:
         raise InputError(f"{name}: cannot be read: {(error.strerror or str(error)).lower()}") from error
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise InputError(f"{name}: is no key of an audit: {type(error).__name__}: {error}") from error
 
 

@@ -32,8 +32,7 @@ from gagar_cli.core.comparison import (
 from gagar_cli.core.gates import GateResult
 from gagar_cli.core.ranking import TIERS, GroupRanking, RankedCandidate
 from gagar_cli.core.ranking_agreement import Agreement, Reliability
-from gagar_cli.core.rubric import DIMENSIONS
-from gagar_cli.core.statistics import Estimate
+from gagar_cli.core.statistics import Estimate, holm_p_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +62,8 @@ class AuditResult:
     agreement: Agreement | None
     """How far the judges agree; None for one judge."""
     tokens: Mapping[str, int]
+    dimensions: tuple[str, ...]
+    """Of the rubric."""
     scrubbed: tuple[str, ...]
     notes: tuple[str, ...]
     gates: tuple[GateResult, ...] = field(default=())
@@ -77,12 +78,15 @@ class AuditResult:
 
     def to_record(self) -> dict[str, Any]:
         """The summary: names are always there, null where nothing was measured."""
-        comparisons = [_comparison_record(one) for one in self.comparisons]
+        comparisons = [_comparison_record(one, self.dimensions) for one in self.comparisons]
+        corrected = holm_p_values([one["win_rate"]["p_value"] for one in comparisons])
+        for one, p_value in zip(comparisons, corrected, strict=True):
+            one["win_rate"]["p_holm"] = p_value
         return {
             "policies": {
                 name: {
                     figure: _estimate_record(self.estimates[name].get(figure))
-                    for figure in (*quality_figures(DIMENSIONS), *ATTEMPT_FIGURES, "violation_rate")
+                    for figure in (*quality_figures(self.dimensions), *ATTEMPT_FIGURES, "violation_rate")
                 }
                 for name in self.policies
             },
@@ -120,7 +124,7 @@ def summarise(key: AuditKey, judgments: Sequence[Sequence[GroupRanking]]) -> Aud
     observed = [
         JudgedTask(task.task_id, tuple(_observed(one) for one in task.attempts)) for task in key.tasks
     ]
-    options: Mapping[str, Any] = {"observed": observed, "dimensions": DIMENSIONS, "seed": key.seed}
+    options: Mapping[str, Any] = {"observed": observed, "dimensions": key.dimensions, "seed": key.seed}
     estimates = {policy: estimate_policy(judged, policy, **options) for policy in key.policies}
     for policy, found in estimates.items():
         violations = violation_rate(judged, policy, seed=key.seed)
@@ -152,6 +156,7 @@ def summarise(key: AuditKey, judgments: Sequence[Sequence[GroupRanking]]) -> Aud
         guessed=guessed_right(graded, attempts, key),
         agreement=judges_agreement(key, by_judge),
         tokens=_count_tokens(made),
+        dimensions=key.dimensions,
         scrubbed=key.scrubbed,
         notes=tuple(notes),
     )
@@ -215,8 +220,8 @@ def _count_tokens(rankings: Sequence[GroupRanking]) -> dict[str, int]:
     return dict(total)
 
 
-def _comparison_record(one: Comparison) -> dict[str, Any]:
-    names = (*quality_figures(DIMENSIONS), *ATTEMPT_FIGURES)
+def _comparison_record(one: Comparison, dimensions: Sequence[str]) -> dict[str, Any]:
+    names = (*quality_figures(dimensions), *ATTEMPT_FIGURES)
     return {
         "first": one.first,
         "second": one.second,

@@ -17,6 +17,7 @@ from typing import Any
 import polars as pl
 
 from gagar_cli import __version__
+from gagar_cli.calibrate_checks import check_copies
 from gagar_cli.core.calibration import CalibrationGroup, choose_kinds, make_group, score_group
 from gagar_cli.core.calibration_card import Card, make_card, verdict
 from gagar_cli.core.consistency import measure_consistency
@@ -66,6 +67,7 @@ class CalibrateSettings:
         return {
             "gagar": __version__,
             "model": model.model,
+            "protocol": model.protocol,
             "temperature": model.temperature,
             "model_seed": model.seed,
             "extra_body": dict(model.extra_body),
@@ -86,6 +88,8 @@ class CalibrateResult:
     cards: tuple[Card, ...]
     n_planted: dict[str, int]
     """Flawed copies by kind."""
+    n_verified: int | None
+    """Groups whose copies were run through the task's tests; None where that was not asked."""
     n_dropped: int
     """Flawed copies that failed the task's tests and were left out."""
     notes: tuple[str, ...]
@@ -98,6 +102,7 @@ class CalibrateResult:
             **cards[0],
             "graders": cards,
             "n_planted": self.n_planted,
+            "n_verified": self.n_verified,
             "n_dropped": self.n_dropped,
             "notes": list(self.notes),
         }
@@ -124,10 +129,10 @@ def run(settings: CalibrateSettings, progress: ProgressCallback = no_progress) -
     with ExitStack() as stack:
         dump = stack.enter_context(open_dump(settings.dumps, settings.read))
         groups = plan_calibration(dump, settings)
-        empty = make_card("", [], consistency=measure_consistency([]), spending=Spending())
+        empty = make_card("", [], consistency=[], spending=Spending())
         for gate in gates:
             # A gate that names nothing is refused before the first call.
-            check_gate(gate, CalibrateResult((empty,), {}, 0, ()).to_record())
+            check_gate(gate, CalibrateResult((empty,), {}, None, 0, ()).to_record())
         result = run_interruptibly(_calibrate(settings, groups, directory, progress))
         result = replace(result, notes=(*dump.report.notes, *result.notes))
     record = result.to_record()
@@ -192,6 +197,7 @@ async def _calibrate(
     contestants = [(model, mode) for model in settings.models for mode in settings.modes]
     n_all = len(groups) * len(contestants)
     n_done = n_dropped = 0
+    n_verified: int | None = None
     progress(0, n_all, "")
 
     def tell() -> None:
@@ -206,19 +212,25 @@ async def _calibrate(
         path = str(directory / ("rankings.jsonl" if number == 0 else f"rankings-{number + 1}.jsonl"))
         async with GroupGrader(grader_settings, dump_image=image) as grader:
             if number == 0 and settings.is_verified:
-                groups, n_dropped = await _verified(groups, grader)
+                checked = await check_copies(groups, grader)
+                groups, n_verified, n_dropped = list(checked.groups), checked.n_checked, checked.n_dropped
+                notes += checked.notes
             with RunRecord(path, path, overwrite=settings.overwrite) as record:
                 record.open(settings.record(model, mode, grader.backend.name))
                 rankings = await _grade_all(groups, grader, record, settings.concurrency, tell)
                 notes += record.notes
-            notes.append(f"sandbox: {grader.backend.name}: {grader.backend.reason}")
+            notes += [f"sandbox: {grader.backend.name}: {grader.backend.reason}", *grader.notes]
         label = model.model if len(settings.modes) == 1 else f"{model.model}, {mode}"
         cards.append(_card(label, groups, rankings))
     planted = Counter(
         variant.kinds[0] for one in groups for variant in one.variants if variant.role == "flaw"
     )
     return CalibrateResult(
-        tuple(cards), {kind: planted[kind] for kind in FLAWS}, n_dropped, tuple(dict.fromkeys(notes))
+        tuple(cards),
+        {kind: planted[kind] for kind in FLAWS},
+        n_verified,
+        n_dropped,
+        tuple(dict.fromkeys(notes)),
     )
 
 
@@ -255,42 +267,12 @@ async def _grade_all(
     return [ranking for ranking in rankings if ranking is not None]
 
 
-async def _verified(
-    groups: list[CalibrationGroup], grader: GroupGrader
-) -> tuple[list[CalibrationGroup], int]:
-    """The groups without flawed copies that fail tests which their original passes; how many that were."""
-    kept, n_dropped = [], 0
-    for one in groups:
-        by_id = {trajectory.trajectory_id: trajectory for trajectory in one.group.trajectories}
-        original = next(variant for variant in one.variants if variant.role == "original")
-        if (
-            await grader.passes_tests(one.group.task, by_id[original.variant_id].model_patch or "")
-            is not True
-        ):
-            kept.append(one)
-            continue
-        failing = {
-            variant.variant_id
-            for variant in one.variants
-            if variant.role in ("flaw", "stacked", "injected")
-            and await grader.passes_tests(one.group.task, by_id[variant.variant_id].model_patch or "")
-            is False
-        }
-        n_dropped += len(failing)
-        remaining = tuple(one for one in one.group.trajectories if one.trajectory_id not in failing)
-        kept.append(
-            CalibrationGroup(
-                replace(one.group, trajectories=remaining),
-                tuple(variant for variant in one.variants if variant.variant_id not in failing),
-            )
-        )
-    return kept, n_dropped
-
-
 def _card(label: str, groups: Sequence[CalibrationGroup], rankings: Sequence[GroupRanking]) -> Card:
     outcomes = [
         score_group(one.variants, ranking) if ranking.status == "graded" else None
         for one, ranking in zip(groups, rankings, strict=True)
     ]
     spent = sum((spending_of(ranking.grader) for ranking in rankings), Spending())
-    return make_card(label, outcomes, consistency=measure_consistency(rankings), spending=spent)
+    consistency = [measure_consistency([ranking]) for ranking in rankings]
+    reasons = [ranking.reason or "unknown" for ranking in rankings if ranking.status != "graded"]
+    return make_card(label, outcomes, consistency=consistency, spending=spent, reasons=reasons)

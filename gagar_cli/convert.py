@@ -4,12 +4,13 @@ Nothing is lost: what has no canonical field is kept as JSON text under `raw`, a
 and as many records go out as came in.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from gagar_cli.errors import OutputError, UsageError
+from gagar_cli.errors import InputError, OutputError, UsageError
 from gagar_cli.io.canonical import canonical_record, write_parquet
 from gagar_cli.io.dump import Dump, DumpReport, ReadOptions, open_dump
 from gagar_cli.io.jsonl import dump_line
@@ -30,6 +31,8 @@ class ConvertSettings:
     """`.parquet`, `.jsonl` (`.gz`, `.zst`), or `-` for JSON lines."""
     read: ReadOptions = field(default_factory=ReadOptions)
     overwrite: bool = False
+    unsafe_pickle: bool = False
+    """Read pickles too, each in a sandbox."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +71,15 @@ def run(settings: ConvertSettings, progress: ProgressCallback = no_progress) -> 
         raise UsageError(f"-o is {settings.output!r}, expected one of {', '.join(SUFFIXES)}, or -")
     if settings.output != "-":
         refuse_existing(settings.output, overwrite=settings.overwrite)
-    with open_dump(settings.dumps, replace(settings.read, keep_raw=True)) as dump:
-        records = _records(dump, Fields(settings.read.fields), progress)
+    with ExitStack() as stack:
+        dumps = {path: path for path in settings.dumps}
+        if settings.unsafe_pickle:
+            # Sandboxes are slow to import, and rarely asked for.
+            from gagar_cli.unpickling import unpickled
+
+            dumps = unpickled(settings.dumps, stack)
+        dump = stack.enter_context(_opened(dumps, replace(settings.read, keep_raw=True)))
+        records = _records(dump, Fields(settings.read.fields), progress, dumps)
         if settings.output.endswith((".parquet", ".pq")):
             with write_atomically(settings.output) as stream:
                 n_records = write_parquet(stream, records, dump.report.missing_columns)
@@ -87,7 +97,26 @@ def run(settings: ConvertSettings, progress: ProgressCallback = no_progress) -> 
         )
 
 
-def _records(dump: Dump, fields: Fields, progress: ProgressCallback) -> Iterator[dict[str, Any]]:
+def _opened(dumps: Mapping[str, str], options: ReadOptions) -> Dump:
+    """The dump, its messages about what was made of another file as messages about that."""
+
+    def told(text: str) -> str:
+        for path, made_of in dumps.items():
+            text = text.replace(path, made_of) if path != made_of else text
+        return text
+
+    try:
+        dump = open_dump(tuple(dumps), options)
+    except InputError as error:
+        raise InputError(told(error.message), error.hint) from error
+    dump.report = replace(dump.report, notes=tuple(map(told, dump.report.notes)))
+    return dump
+
+
+def _records(
+    dump: Dump, fields: Fields, progress: ProgressCallback, made_of: Mapping[str, str]
+) -> Iterator[dict[str, Any]]:
+    """The records; `made_of` tells of files that are temporary what they were made of."""
     columns = dump.index.select("group_id", "trajectory_id", "step", "source", "line").iter_rows(named=True)
     total = dump.index.height
     for number, (record, row) in enumerate(zip(dump.iter_records(), columns, strict=True), 1):
@@ -100,6 +129,8 @@ def _records(dump: Dump, fields: Fields, progress: ProgressCallback) -> Iterator
             "source_path": Path(dump.sources[row["source"]]).as_posix(),
             "source_row": row["line"],
         }
+        if record.get("source_path") in made_of:
+            record["source_path"] = made_of[str(record["source_path"])]
         yield canonical_record(record, fields, settled, dump.report.missing_columns)
         if number % _PROGRESS_EVERY == 0 or number == total:
             progress(number, total, "")

@@ -9,6 +9,7 @@
     ├── SandboxError      a sandbox cannot be made or broke                      exit 1
     │   └── CheckoutError one candidate's patch cannot be laid out in it         exit 1
     ├── LimitError        a budget of turns, tokens or seconds is used up        exit 1
+    │   └── WindowError   the model's window is too small for what must be in it  exit 1
     ├── VerdictError      a submission breaks the rules of the ranking           exit 1
     └── GateError         a condition given on the command line was not met      exit 4
 
@@ -76,6 +77,10 @@ class CheckoutError(SandboxError):
 
 class LimitError(GagarError):
     """A budget of one group's grading is used up."""
+
+
+class WindowError(LimitError):
+    """What may not be left out of a conversation is longer than the model's window."""
 
 
 class VerdictError(GagarError):

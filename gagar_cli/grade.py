@@ -204,10 +204,10 @@ class _Run:
         async with GroupGrader(settings.grader, dump_image=image) as grader:
             record.open(settings.record(grader.backend.name))
             checked = {job.key for job in checks}
-            record.keep_all(one for one in self._plan.skipped if one.key not in checked)
+            await record.keep_all(one for one in self._plan.skipped if one.key not in checked)
             await self._grade_jobs(jobs, grader)
         if record.ledger_path not in (None, settings.output) and settings.output != "-":
-            write_rankings_parquet(settings.output, record.rankings.values())
+            write_rankings_parquet(settings.output, record.done.values())
         return summarise(
             record.rankings.values(),
             self._plan,
@@ -220,7 +220,7 @@ class _Run:
                 *self._dump.report.notes,
                 *record.notes,
                 *grader.client.notes,
-                *getattr(grader.backend.backend, "warnings", ()),
+                *grader.notes,
             ],
         )
 

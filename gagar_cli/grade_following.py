@@ -2,6 +2,7 @@
 
 A valid trajectory that arrives after its group was graded is late. Its group is marked so (`ungraded`, reason `late`),
 and redistribution gives it the base estimator, unless late groups are graded again: then they wait behind all others.
+Bad data ends the run once the groups in work are done: they were paid for.
 A group that was skipped or left ungraded is looked at again when something arrives for it. What is settled is told by
 the ledger, so that a run can be killed at any moment and goes on, whatever arrived in between.
 """
@@ -17,6 +18,7 @@ from gagar_cli.core.lateness import LATE, late_ids, late_names, marked_late
 from gagar_cli.core.ranking import GroupRanking
 from gagar_cli.core.schema import Group, GroupKey
 from gagar_cli.core.sharding import Shard
+from gagar_cli.errors import InputError
 from gagar_cli.grade import GradeSettings, check_settings, finished, wanted_columns
 from gagar_cli.grading_plan import CHECKED_REASONS, NOT_ELIGIBLE, Job, Plan
 from gagar_cli.grading_record import RunRecord, digest_group
@@ -98,6 +100,8 @@ class _Following:
         self._keys: dict[GroupKey, None] = {}
         self._n_late = self._n_resumed = 0
         self._stopped: str | None = None
+        self._failure: InputError | None = None
+        """What is wrong with the dump: nothing new is begun, what is being graded is finished."""
         self._changed_seconds = time.monotonic()
 
     async def grade_all(self) -> GradeResult:
@@ -116,8 +120,10 @@ class _Following:
             except BaseExceptionGroup as group:
                 # The first accident stops the run; what others met while they were stopped adds nothing.
                 raise group.exceptions[0] from None
+        if self._failure is not None:
+            raise self._failure
         if record.ledger_path not in (None, settings.output) and settings.output != "-":
-            write_rankings_parquet(settings.output, record.rankings.values())
+            write_rankings_parquet(settings.output, record.done.values())
         result = summarise(
             record.rankings.values(),
             Plan(self._dump.n_records, len(self._keys), tuple(Job(key, ()) for key in self._eligible), ()),
@@ -130,7 +136,7 @@ class _Following:
                 *self._notes(),
                 *record.notes,
                 *grader.client.notes,
-                *getattr(grader.backend.backend, "warnings", ()),
+                *grader.notes,
             ],
         )
         return replace(result, n_late=self._n_late)
@@ -156,7 +162,20 @@ class _Following:
         return (self._dump.is_ended or is_idle) and not self._dump.has_more
 
     async def _follow(self, events: list[Event]) -> None:
-        """Take in what arrives and queue what is whole, until nothing more comes."""
+        """Queue what is whole until nothing more comes, then let the workers end."""
+        try:
+            await self._take_all(events)
+        except InputError as error:
+            self._failure = self._failure or error
+        for _ in range(self._settings.concurrency):
+            self._queue.put_nowait((2, next(self._numbers), None))
+
+    async def _take_all(self, events: list[Event]) -> None:
+        """Take in what arrives and queue what is whole.
+
+        Raises:
+            InputError: bad data, or a file that was replaced.
+        """
         while True:
             self._take_in(events)
             is_over = self._is_over()
@@ -164,13 +183,11 @@ class _Following:
                 self._take_in(await self._look(is_last=True))
             for key in self._arrivals.take_whole(time.monotonic(), is_end=is_over):
                 self._enqueue(key, is_late=False)
-            if is_over or self._stopped is not None or self._is_full():
-                break
+            if is_over or self._stopped is not None or self._failure is not None or self._is_full():
+                return
             if not self._dump.has_more:
                 await asyncio.sleep(POLL_SECONDS)
             events = await self._look()
-        for _ in range(self._settings.concurrency):
-            self._queue.put_nowait((2, next(self._numbers), None))
 
     def _take_in(self, events: list[Event]) -> None:
         for event in events:
@@ -201,11 +218,15 @@ class _Following:
     async def _work(self, grader: GroupGrader) -> None:
         while True:
             _, _, key = await self._queue.get()
-            if key is None:
+            if key is None or self._failure is not None:
                 return
             self._queued.discard(key)
             self._running.add(key)
-            await self._settle(key, grader)
+            try:
+                await self._settle(key, grader)
+            except InputError as error:
+                self._failure = self._failure or error
+                return
             self._running.discard(key)
             if key in self._touched:
                 self._touched.discard(key)

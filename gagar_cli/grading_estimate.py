@@ -1,37 +1,29 @@
-"""What grading a dump would take, before the first call: groups, calls, tokens, cost, time.
+"""What grading a dump would take, before the first call: groups, calls, tokens, cost.
 
-Prompts and material are measured on groups spread over the dump: rules, task and tool schemas as they would be sent,
-and of every attempt the patch, its share of the log and the test output as the tools would page them. How the grader
-goes through the material is a guess, unless the ledger has graded groups: then their calls and tokens are the measure.
+Conversations are measured on groups spread over the dump (`grading_sizes`), unless the ledger has groups that were
+graded in the same way: then their calls and tokens are the measure.
 """
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from gagar_cli.core.ranking import GroupRanking
-from gagar_cli.core.schema import Group, GroupKey
+from gagar_cli.core.schema import GroupKey
 from gagar_cli.core.spending import Spending, spending_of
 from gagar_cli.grade import GradeSettings, check_settings, wanted_columns
-from gagar_cli.grader.prompts import opening
-from gagar_cli.grader.tools import Toolbox
-from gagar_cli.grader.workspace import Workspace
-from gagar_cli.grading_plan import Job, plan_groups
+from gagar_cli.grader.rules import GradingRules
+from gagar_cli.grading_plan import Job, Plan, plan_groups
 from gagar_cli.grading_record import digest_group, is_owed
+from gagar_cli.grading_sizes import GroupSize, guess, measure
 from gagar_cli.io.dump import Dump, open_dump
+from gagar_cli.io.ledger import read_settings, refuse_other_settings
 from gagar_cli.io.rankings import latest_rankings, read_rankings
 
 MAX_MEASURED_GROUPS = 50
-CHARS_PER_TOKEN = 3.5
-"""Of code and logs; prose has about 4."""
-_PATCH_CHARS, _LOG_CHARS, _TEST_CHARS = 12_000, 6_000, 4_000
-"""What a grader is assumed to read of one attempt: at most a page or so of each."""
-_REFERENCE_SHARE = 0.25
-"""Failing attempts are context, read less."""
-_SUBMISSION_TOKENS, _CALL_TOKENS = 250, 120
-"""Written for each candidate in the submission, and in each call before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +31,18 @@ class Estimate:
     """What a run would take."""
 
     model: str
+    mode: str
+    repeats: int
     n_trajectories: int
     n_groups: int
     n_eligible: int
     n_settled: int
     """Of the eligible, those that the ledger has already."""
     n_to_grade: int
+    n_to_check: int
+    """Groups that cannot be ranked, whose passing attempts are checked: without leads they take no call."""
     skipped: dict[str, int]
+    """Those to check among them."""
     n_candidates: int
     """Of the groups to grade."""
     basis: str
@@ -54,6 +51,8 @@ class Estimate:
     """Groups whose sizes, or whose calls and tokens, the estimate rests on."""
     prompt_tokens: int
     """Of the first call of a group, on average."""
+    n_votes: int
+    """Conversations about single attempts with leads that are part of the guess."""
     n_calls: int
     n_input_tokens: int
     n_output_tokens: int
@@ -66,92 +65,87 @@ class Estimate:
         return {"dry_run": True, **asdict(self), "notes": list(self.notes)}
 
 
-@dataclass(frozen=True, slots=True)
-class GroupSize:
-    """What a group's grading works with, in tokens."""
-
-    prompt_tokens: float
-    material_tokens: float
-    n_candidates: int
-
-
 def estimate(settings: GradeSettings) -> Estimate:
     """The estimate; nothing is written and no endpoint asked.
 
     Raises:
-        UsageError: settings that cannot be carried out.
+        UsageError: settings that cannot be carried out, or a ledger that was written under other ones.
         InputError: bad data in the dump.
         OutputError: the output could not be written.
     """
-    condition, shard = check_settings(settings)
-    with open_dump(settings.dumps, wanted_columns(settings, condition)) as dump:
-        plan = plan_groups(dump, condition=condition, shard=shard)
-        earlier = _earlier_rankings(settings)
-        wanted = plan.jobs[: settings.max_groups]
-        jobs = [job for job in wanted if not _is_settled(job, dump, earlier)]
-        sizes = [measure(job.read(dump), seed=settings.seed) for job in _spread(jobs)]
-        passed = dump.index["passed"]
-        n_candidates = sum(int(passed[list(job.rows)].sum()) for job in jobs)
-        notes = dump.report.notes
-    graded = [ranking for ranking in earlier.values() if ranking.status == "graded" and _has_usage(ranking)]
-    spending = _measured(graded, len(jobs)) if graded else guess(sizes, len(jobs))
+    found = _look(settings)
+    plan, rules, prices = found.plan, settings.rules, settings.prices
+    alike = [ranking for ranking in found.earlier.values() if _is_alike(ranking, rules)]
+    graded = [ranking for ranking in alike if ranking.status == "graded" and _has_usage(ranking)]
+    unranked = [ranking for ranking in alike if ranking.status == "skipped"]
+    talks = [(*size.gradings, *size.votes) for size in found.sizes]
+    votes = [size.votes for size in found.check_sizes]
+    n_jobs, n_checks = len(found.jobs), len(found.checks)
+    spending = _measured(graded, n_jobs) if graded else guess(talks, n_jobs)
+    spending += _measured(unranked, n_checks) if unranked else guess(votes, n_checks)
+    n_votes = 0 if graded else _scaled([len(size.votes) for size in found.sizes], n_jobs)
+    n_votes += 0 if unranked else _scaled([len(each) for each in votes], n_checks)
     return Estimate(
         model=settings.endpoint.model,
+        mode=rules.mode,
+        repeats=rules.repeats,
         n_trajectories=plan.n_trajectories,
         n_groups=plan.n_groups,
         n_eligible=len(plan.jobs),
-        n_settled=len(wanted) - len(jobs),
-        n_to_grade=len(jobs),
+        n_settled=len(plan.jobs[: settings.max_groups]) - n_jobs,
+        n_to_grade=n_jobs,
+        n_to_check=n_checks,
         skipped=dict(Counter(ranking.reason or "" for ranking in plan.skipped).most_common()),
-        n_candidates=n_candidates,
+        n_candidates=found.n_candidates,
         basis="measured" if graded else "guessed",
-        n_measured=len(graded) if graded else len(sizes),
-        prompt_tokens=round(sum(size.prompt_tokens for size in sizes) / len(sizes)) if sizes else 0,
+        n_measured=len(graded) if graded else len(found.sizes),
+        prompt_tokens=_scaled([size.gradings[0].prompt_tokens for size in found.sizes], 1),
+        n_votes=n_votes,
         n_calls=spending.n_calls,
         n_input_tokens=spending.n_input_tokens,
         n_output_tokens=spending.n_output_tokens,
-        cost=None if settings.prices is None else round(spending.cost(settings.prices), 6),
-        notes=tuple(notes),
+        cost=None if prices is None else round(spending.cost(prices), 6),
+        notes=tuple(found.notes),
     )
 
 
-def measure(group: Group, *, seed: int = 0) -> GroupSize:
-    """The size of a group's first prompt and of what a grader would read."""
-    workspace = Workspace(group, seed=seed, repository=None)
-    schemas = Toolbox(workspace, None).schemas
-    prompt = sum(len(message["content"]) for message in opening(workspace)) + len(json.dumps(list(schemas)))
-    material = float(min(len(workspace.problem_statement), _PATCH_CHARS))
-    for trajectory in group.trajectories:
-        log = sum(len(message.content) for message in trajectory.messages)
-        read = (
-            min(len(trajectory.model_patch or ""), _PATCH_CHARS)
-            + min(log, _LOG_CHARS)
-            + min(len(trajectory.test_output or ""), _TEST_CHARS)
-        )
-        material += read if trajectory.passed else read * _REFERENCE_SHARE
-    return GroupSize(prompt / CHARS_PER_TOKEN, material / CHARS_PER_TOKEN, len(group.passing))
+class _Found(NamedTuple):
+    """What the dump and the ledger say."""
+
+    plan: Plan
+    earlier: Mapping[GroupKey, GroupRanking]
+    jobs: Sequence[Job]
+    """What is left to grade."""
+    checks: Sequence[Job]
+    """What is left to check."""
+    sizes: Sequence[GroupSize]
+    """Of some of the jobs."""
+    check_sizes: Sequence[GroupSize]
+    n_candidates: int
+    notes: Sequence[str]
 
 
-def guess(sizes: Sequence[GroupSize], n_groups: int) -> Spending:
-    """What `n_groups` like these would take, where every call sends the whole conversation again.
+def _look(settings: GradeSettings) -> _Found:
+    condition, shard = check_settings(settings)
+    rules = settings.rules
+    with open_dump(settings.dumps, wanted_columns(settings, condition)) as dump:
+        plan = plan_groups(dump, condition=condition, shard=shard, integrity=rules.integrity)
+        earlier = _earlier_rankings(settings)
+        jobs = [job for job in plan.jobs[: settings.max_groups] if not _is_settled(job, dump, earlier)]
+        # As in a run: with a limit on groups none is only checked.
+        checks = plan.checks if settings.max_groups is None else ()
+        checks = tuple(job for job in checks if not _is_settled(job, dump, earlier))
+        sized = partial(measure, rules=rules, limits=settings.limits, seed=settings.seed)
+        sizes = [sized(job.read(dump)) for job in _spread(jobs)]
+        check_sizes = [sized(job.read(dump), is_ranked=False) for job in _spread(checks)]
+        passed = dump.index["passed"]
+        n_candidates = sum(int(passed[list(job.rows)].sum()) for job in jobs)
+        return _Found(plan, earlier, jobs, checks, sizes, check_sizes, n_candidates, dump.report.notes)
 
-    A group of n candidates takes 4 + n calls, over which the material comes in evenly.
-    """
-    if not sizes:
-        return Spending()
-    n_calls = n_input = n_output = 0.0
-    for size in sizes:
-        calls = 4 + size.n_candidates
-        written = _CALL_TOKENS * calls
-        n_calls += calls
-        n_input += calls * size.prompt_tokens + (size.material_tokens + written) * (calls - 1) / 2
-        n_output += written + _SUBMISSION_TOKENS * size.n_candidates
-    share = n_groups / len(sizes)
-    return Spending(
-        n_calls=round(n_calls * share),
-        n_input_tokens=round(n_input * share),
-        n_output_tokens=round(n_output * share),
-    )
+
+def _scaled(measured: Sequence[float], n_groups: int) -> int:
+    """The sum over `n_groups`, of which some were measured."""
+    return round(sum(measured) * n_groups / len(measured)) if measured else 0
 
 
 def _measured(graded: Sequence[GroupRanking], n_groups: int) -> Spending:
@@ -170,7 +164,12 @@ def _earlier_rankings(settings: GradeSettings) -> dict[GroupKey, GroupRanking]:
     path = settings.ledger_path
     if path is None or settings.overwrite or not Path(path).exists():
         return {}
-    return latest_rankings(read_rankings(path))
+    rankings = latest_rankings(read_rankings(path))
+    earlier = read_settings(path)
+    if rankings and earlier is not None:
+        # Which sandbox there will be only a run finds out.
+        refuse_other_settings(path, earlier, settings.record(str(earlier.get("sandbox"))))
+    return rankings
 
 
 def _is_settled(job: Job, dump: Dump, earlier: Mapping[GroupKey, GroupRanking]) -> bool:
@@ -178,6 +177,12 @@ def _is_settled(job: Job, dump: Dump, earlier: Mapping[GroupKey, GroupRanking]) 
     if ranking is None or is_owed(ranking):
         return False
     return ranking.input_digest == digest_group(job.read(dump))
+
+
+def _is_alike(ranking: GroupRanking, rules: GradingRules) -> bool:
+    """Whether a group was graded, or checked, the way that is planned."""
+    grader = ranking.grader
+    return grader.get("mode") == rules.mode and bool(grader.get("repeats")) == (rules.repeats > 1)
 
 
 def _has_usage(ranking: GroupRanking) -> bool:

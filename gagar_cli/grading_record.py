@@ -8,21 +8,20 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import asdict, replace
+from contextlib import ExitStack, suppress
 from typing import Any, NamedTuple, Self
 
 from gagar_cli.core.lateness import LATE
 from gagar_cli.core.overriding import is_overridden
 from gagar_cli.core.ranking import GroupRanking
-from gagar_cli.core.schema import Group, GroupKey
+from gagar_cli.core.schema import Group, GroupKey, Message, Task, Trajectory
 from gagar_cli.core.spending import Spending, spending_of
 from gagar_cli.errors import OutputError
 from gagar_cli.grader.session import OWED_REASONS
 from gagar_cli.io.conversations import ConversationLog
 from gagar_cli.io.ledger import Ledger
+from gagar_cli.io.patient_stdout import PatientStdout
 from gagar_cli.io.rankings import ranking_from_record, ranking_to_record
-from gagar_cli.io.writers import StdoutRecords
 
 Messages = Sequence[Mapping[str, Any]]
 
@@ -43,7 +42,7 @@ class RunRecord:
         self.rankings: dict[GroupKey, GroupRanking] = {}
         """Of this run, resumed ones too, in the order in which they came."""
         self.done: dict[GroupKey, GroupRanking] = {}
-        """The last line of each group that earlier runs left."""
+        """The last line of each group, of earlier runs too: what the ledger says."""
         self.spent = Spending()
         """By this run and the earlier ones of its ledger."""
         self.config_digest = ""
@@ -53,7 +52,7 @@ class RunRecord:
         self._stack = ExitStack()
         self._ledger: Ledger | None = None
         self._conversations: ConversationLog | None = None
-        self._stdout = StdoutRecords() if output == "-" else None
+        self._stdout = PatientStdout() if output == "-" else None
         self._pending: list[_Pending] = []
         self._writing = asyncio.Lock()
 
@@ -62,8 +61,12 @@ class RunRecord:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         with self._stack:
+            is_unread = kind is not None and issubclass(kind, BrokenPipeError)
+            if is_unread or (self._stdout is not None and self._stdout.is_stopped):
+                # Nobody reads any more, and a ledger may be there all the same.
+                self._stdout = None
             # What was finished in the moment of a stop is kept too; a disk that is full has said so already.
-            if self._pending and not (kind is not None and issubclass(kind, OutputError | BrokenPipeError)):
+            if self._pending and not (kind is not None and issubclass(kind, OutputError)):
                 self._write()
 
     def open(self, config: Mapping[str, object]) -> None:
@@ -99,9 +102,11 @@ class RunRecord:
         if earlier is None:
             return None
         if is_overridden(earlier):
-            if earlier.input_digest == input_digest:
+            is_same = earlier.input_digest == input_digest
+            if is_same and not is_owed(earlier, owed):
                 return earlier
-            self.notes.append(f"group {key}: was overridden, but its input changed: it is graded again")
+            why = "trajectories arrived since" if is_same else "its input changed"
+            self.notes.append(f"group {key}: was overridden, but {why}: it is graded again")
             return None
         if earlier.config_digest != self.config_digest or earlier.input_digest != input_digest:
             return None
@@ -118,16 +123,9 @@ class RunRecord:
             BrokenPipeError: nobody reads standard output any more.
         """
         self._note(ranking, messages)
-        async with self._writing:
-            if self._pending:
-                write = asyncio.ensure_future(asyncio.to_thread(self._write))
-                try:
-                    await asyncio.shield(write)
-                except asyncio.CancelledError:
-                    await write
-                    raise
+        await self._flush()
 
-    def keep_all(self, rankings: Iterable[GroupRanking]) -> None:
+    async def keep_all(self, rankings: Iterable[GroupRanking]) -> None:
         """The same for rankings that need no grading, by one write.
 
         Raises:
@@ -136,7 +134,20 @@ class RunRecord:
         """
         for ranking in rankings:
             self._note(ranking, ())
-        self._write()
+        await self._flush()
+
+    async def _flush(self) -> None:
+        async with self._writing:
+            if self._pending:
+                write = asyncio.ensure_future(asyncio.to_thread(self._write))
+                try:
+                    await asyncio.shield(write)
+                except asyncio.CancelledError:
+                    if self._stdout is not None:
+                        self._stdout.stop()
+                    with suppress(BrokenPipeError):
+                        await write
+                    raise
 
     def _note(self, ranking: GroupRanking, messages: Messages) -> None:
         if messages:
@@ -148,12 +159,19 @@ class RunRecord:
     def _write(self) -> None:
         pending, self._pending = self._pending, []
         records = [(each, ranking_to_record(each.ranking)) for each in pending]
-        for each in pending:
-            if each.messages and self._conversations is not None:
-                self._conversations.append(each.ranking.key, each.messages)
+        failure: OutputError | None = None
+        try:
+            for each in pending:
+                if each.messages and self._conversations is not None:
+                    self._conversations.append(each.ranking.key, each.messages)
+        except OutputError as error:
+            # What was paid for is kept as long as its ranking finds room.
+            failure = error
         new = [record for each, record in records if each.is_new]
         if self._ledger is not None and new:
             self._ledger.append(*new)
+        if failure is not None:
+            raise failure
         for _, record in records:
             if self._stdout is not None and not self._stdout.write(record):
                 raise BrokenPipeError
@@ -173,9 +191,16 @@ def is_amendment(ranking: GroupRanking) -> bool:
 
 def digest_group(group: Group) -> str:
     """A digest of what is graded; where the records lie does not matter."""
-    return digest(
-        asdict(replace(group, trajectories=tuple(replace(one, where="") for one in group.trajectories)))
-    )
+    trajectories = [
+        {**_fields_of(one), "where": "", "messages": [_fields_of(message) for message in one.messages]}
+        for one in group.trajectories
+    ]
+    return digest({"key": group.key, "task": _fields_of(group.task), "trajectories": trajectories})
+
+
+def _fields_of(value: Message | Task | Trajectory) -> dict[str, object]:
+    """A value's fields by name; unlike `asdict` nothing is copied, as logs are long."""
+    return {name: getattr(value, name) for name in value.__slots__}
 
 
 def digest(value: object) -> str:

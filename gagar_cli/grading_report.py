@@ -110,7 +110,9 @@ def describe(rankings: Sequence[GroupRanking], advantage: MovedAdvantage | None 
         n_unproven=sum(len(one.unproven) for one in candidates),
         n_overridden=sum(bool(ranking.grader.get("overrides")) for ranking in rankings),
         models=dict(
-            Counter(str(ranking.grader.get("model") or "unknown") for ranking in rankings).most_common()
+            Counter(
+                str(one.grader.get("model") or "unknown") for one in rankings if one.status != "skipped"
+            ).most_common()
         ),
         spending=sum((spending_of(ranking.grader) for ranking in rankings), Spending()),
         advantage=advantage,

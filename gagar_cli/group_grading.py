@@ -23,11 +23,12 @@ from gagar_cli.grader.rules import GradingRules
 from gagar_cli.grader.session import GradedGroup, GroupMeans, grade_group
 from gagar_cli.grader.talks import Talks
 from gagar_cli.grader.workspace import Workspace
+from gagar_cli.sandbox.archiving import Archiver
 from gagar_cli.sandbox.base import Checkout, Sandbox, SandboxBackend, SandboxLimits
 from gagar_cli.sandbox.leftovers import reap_directories, removed_after_death
 from gagar_cli.sandbox.limited import LimitedSandbox, default_n_commands
 from gagar_cli.sandbox.owner import current_owner, owned_name
-from gagar_cli.sandbox.select import ChosenBackend, SandboxRequest, choose_backend
+from gagar_cli.sandbox.select import INSPECT_ONLY, ChosenBackend, SandboxRequest, choose_backend
 from gagar_cli.sandbox.tree import RepositoryStore, RepositoryTree
 
 _NOTHING_TO_RUN = ChosenBackend(
@@ -98,6 +99,12 @@ class GroupGrader:
         with self._stack:
             await self.client.close()
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the sandbox and the repositories could not do as it was asked, as far as it came up."""
+        warnings: Sequence[str] = getattr(self.backend.backend, "warnings", ())
+        return (*warnings, *(self._store.notes if self._store is not None else ()))
+
     async def grade(self, group: Group) -> GradedGroup:
         """The ranking of a group that can be ranked, and the conversation that it took.
 
@@ -150,6 +157,9 @@ class GroupGrader:
         close = getattr(chosen.backend, "close", None)
         if close is not None:
             self._stack.callback(close)
+        if self._store is not None and request.name != INSPECT_ONLY:
+            self._store.archiver = Archiver(chosen.backend)
+            self._stack.callback(self._store.archiver.stop)
         return chosen
 
     async def _found_means(self, task: Task) -> GroupMeans:
@@ -159,9 +169,9 @@ class GroupGrader:
     def _means(self, task: Task) -> GroupMeans:
         """The repository and the way to run things in it, as far as this task has them."""
         tree: RepositoryTree | None = None
-        if self._store is not None:
-            tree = self._store.find(task.instance_id, task.repo, task.base_commit)
         image = task.docker_image or self.settings.sandbox.image
+        if self._store is not None:
+            tree = self._store.find(task.instance_id, task.repo, task.base_commit, image)
         backend = self.backend
         has_checkout = tree is not None or (task.docker_image is not None and backend.name == "docker")
         if backend.backend is None or not has_checkout:

@@ -11,25 +11,29 @@ from gagar_cli.io.ranked_index import RankedIndex
 from gagar_cli.redistribution_summary import Losses
 
 
-def added_columns(columns: Columns, judged: Judged, rows: Trajectories) -> pl.DataFrame:
-    """The new columns, one row a trajectory, null where there is no value."""
-    grading = np.where(rows.is_valid, judged.status[rows.group], GRADINGS.index("invalid"))
+def added_columns(
+    columns: Columns, judged: Judged, rows: Trajectories, part: slice = slice(None)
+) -> pl.DataFrame:
+    """The new columns, one row for each trajectory of a part, null where there is no value."""
+    rank = columns.rank[part].astype(np.int64)
+    group = rows.group[part]
+    grading = np.where(rows.is_valid[part], judged.status[group], GRADINGS.index("invalid"))
     frame = pl.DataFrame(
         {
-            "advantage": columns.advantage,
-            "advantage_base": columns.base,
-            "reward_effective": judged.reward,
-            "reward_equivalent": columns.reward_equivalent,
-            "quality_factor": columns.quality_factor,
-            "factor_shift": columns.factor_shift,
-            "tier": pl.Series(TIERS).gather(columns.tier.clip(0)),
-            "rank": columns.rank,
+            "advantage": columns.advantage[part],
+            "advantage_base": columns.base[part],
+            "reward_effective": judged.reward[part],
+            "reward_equivalent": columns.reward_equivalent[part],
+            "quality_factor": columns.quality_factor[part],
+            "factor_shift": columns.factor_shift[group],
+            "tier": pl.Series(TIERS).gather(columns.tier[part].clip(0)),
+            "rank": rank,
             "grading": pl.Series(GRADINGS).gather(grading),
-            "lambda": columns.multiplier,
-            "capped": columns.is_capped,
+            "lambda": columns.multiplier[group],
+            "capped": columns.is_capped[group],
         }
     )
-    is_ranked, is_graded = pl.Series(columns.rank > 0), pl.Series(columns.is_graded)
+    is_ranked, is_graded = pl.Series(rank > 0), pl.Series(columns.is_graded[part])
     return frame.with_columns(
         pl.selectors.float().fill_nan(None),
         pl.when(is_ranked).then(pl.col("tier", "rank")),
@@ -40,12 +44,14 @@ def expected_losses(
     index: pl.DataFrame, ranked: RankedIndex, columns: Columns
 ) -> tuple[Losses, Losses | None]:
     """The loss at ratio 1 before and after, as a mean of sequences and of tokens; None where tokens are not known."""
-    base = np.where(np.isnan(columns.advantage), np.nan, columns.base)
+    is_dropped = np.isnan(columns.advantage)
+    base = np.where(is_dropped, np.nan, columns.base) if is_dropped.any() else columns.base
     sequence_mean = Losses(sequence_mean_loss(base), sequence_mean_loss(columns.advantage))
-    tokens = index["n_output_tokens"].cast(pl.Float64).fill_null(float("nan")).to_numpy()
-    n_tokens = np.bincount(
-        ranked.trajectory_of_row, weights=tokens, minlength=len(ranked.primary_rows)
-    ).astype(np.float64)
+    if index["n_output_tokens"].null_count() == index.height:
+        return sequence_mean, None
+    n_tokens = index["n_output_tokens"].cast(pl.Float64).fill_null(float("nan")).to_numpy()
+    if len(ranked.primary_rows) < index.height:
+        n_tokens = np.bincount(ranked.trajectory_of_row, weights=n_tokens).astype(np.float64)
     is_valid = ranked.trajectories.is_valid
     if not is_valid.any() or np.isnan(n_tokens[is_valid]).any():
         return sequence_mean, None

@@ -25,6 +25,9 @@ from gagar_cli.io.records import METHOD_FIELDS
 ProcessSource = Literal["column", "rankings"]
 _KINDS = {pl.Float64: "numbers", pl.Boolean: "true and false", pl.String: "text"}
 
+_MIN_PENALTY = 1e-30
+"""Smaller ones would pass the smallest double in a product; no attempt is paid so little on purpose."""
+
 
 class Inputs(NamedTuple):
     """The trajectories with all that the method reads."""
@@ -126,8 +129,8 @@ class _Reader:
     def penalties(self, name: str, is_pass: BoolArray) -> FloatArray:
         values = self._numbers(name, f"named by `--factor-column {_show(name)}`")
         self.refuse(
-            is_pass & ~((values > 0) & (values <= 1)),
-            lambda row: f"{_show(name)} is {_told(values[row])}, expected more than 0 and at most 1",
+            is_pass & ~_is_penalty(values),
+            lambda row: f"{_show(name)} is {_told_penalty(values[row])}",
             "every passing attempt has a penalty: 1 leaves it as it is",
         )
         return values
@@ -139,19 +142,17 @@ class _Reader:
 
         def describe(row: int) -> str:
             given = ", ".join(f"{_show(name)} is {_told_of(columns[name], row)}" for name in columns)
-            expected = "expected more than 0 and at most 1"
-            return f"--factor {_show(factor.text)} is {_told(values[row])}, {expected}" + (
-                given and f": {given}"
-            )
+            return f"--factor {_show(factor.text)} is {_told_penalty(values[row])}" + (given and f": {given}")
 
-        is_bad = is_pass & ~((values > 0) & (values <= 1))
+        is_bad = is_pass & ~_is_penalty(values)
         self.refuse(
             is_bad, describe, "clip(…, 0.05, 1) bounds it, where(x is None, 1, …) fills what is missing"
         )
         return values
 
     def process_scores(self, is_pass: BoolArray, is_subject: BoolArray) -> FloatArray:
-        values = self._numbers("process_score", _mapping_hint("process_score"))
+        hint = f"{_mapping_hint('process_score')}, or give --rankings with weighted scores"
+        values = self._numbers("process_score", hint)
         is_bad = (is_pass & np.isnan(values)) | (is_subject & ((values < 0) | (values > 1)))
         self.refuse(
             is_bad,
@@ -224,6 +225,15 @@ def _require_known(reader: _Reader, names: tuple[str, ...], flag: str) -> None:
                 f"{flag} names {_show(name)}, which no record has",
                 "a column or path of the dump, such as meta.task_type",
             )
+
+
+def _is_penalty(values: FloatArray) -> BoolArray:
+    return np.asarray((values >= _MIN_PENALTY) & (values <= 1))
+
+
+def _told_penalty(value: float) -> str:
+    least = f"at least {_MIN_PENALTY:g}" if 0 < value < _MIN_PENALTY else "more than 0"
+    return f"{_told(value)}, expected {least} and at most 1"
 
 
 def _mapping_hint(name: str) -> str:

@@ -14,8 +14,10 @@ import numpy as np
 
 from gagar_cli.core.double_double import FloatArray
 from gagar_cli.core.estimators import Options
+from gagar_cli.core.integrity_action import IntegrityAction, ViolationActs
 from gagar_cli.core.invariants import Effects
 from gagar_cli.core.judging import GRADINGS, Judged, Trajectories, judge_groups
+from gagar_cli.core.method_options import check_limit
 from gagar_cli.core.ranking import GroupRanking
 from gagar_cli.core.redistribution import redistribute
 from gagar_cli.core.rubric import PAPER, Rubric
@@ -41,6 +43,8 @@ from gagar_cli.io.writers import refuse_existing, write_atomically
 from gagar_cli.progress import ProgressCallback, no_progress
 
 LIMITS = (1.1, 1.25, 1.5, 2.0, 3.0)
+_CONCENTRATIONS = (0.1, 1e6)
+"""Below, all parts of a draw may be too small for a double; above, a draw is the rubric's own weights."""
 _SCORES_ALONE = "the rubric's"
 """The draw that is none: the rubric's own weights, without the order that the grader gave inside a tier."""
 
@@ -57,6 +61,8 @@ class SweepSettings:
     limits: tuple[float, ...] = LIMITS
     rubric: str | None = None
     """A rubric file, where the rankings were made with one; None: the paper's."""
+    integrity_action: IntegrityAction = "zero"
+    """What a confirmed integrity violation costs, in every variant."""
     n_weights: int = 20
     concentration: float = 30.0
     """Of the weights drawn around the rubric's: 30 moves a weight of 0.30 by about 0.08."""
@@ -146,7 +152,9 @@ def run(settings: SweepSettings, progress: ProgressCallback = no_progress) -> Sw
     with open_dump(settings.dumps, settings.read) as dump:
         scores = _Scores(rubric)
         ranked = lay_rankings(
-            dump, scores.watch(read_rankings(settings.rankings)), show_path(settings.rankings)
+            dump,
+            ViolationActs(settings.integrity_action).act(scores.watch(read_rankings(settings.rankings))),
+            show_path(settings.rankings),
         )
         rows = ranked.trajectories
         judged = judge_groups(rows, ranked.verdicts)
@@ -171,10 +179,11 @@ def run(settings: SweepSettings, progress: ProgressCallback = no_progress) -> Sw
 
 def _check(settings: SweepSettings) -> None:
     for limit in settings.limits:
-        if not 1 < limit < float("inf"):
-            raise UsageError(f"--limit is {limit:g}, expected more than 1")
-    if not 0 < settings.concentration < float("inf"):
-        raise UsageError(f"--concentration is {settings.concentration:g}, expected more than 0")
+        check_limit(limit)
+    least, most = _CONCENTRATIONS
+    if not least <= settings.concentration <= most:
+        expected = f"expected a number from {least:g} to {most:g}"
+        raise UsageError(f"--concentration is {settings.concentration:g}, {expected}")
     if settings.rankings == "-" and "-" in settings.dumps:
         raise UsageError("the dump and --rankings are both `-`", "only one of them can come from stdin")
     if settings.plot is not None:

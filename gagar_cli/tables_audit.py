@@ -1,10 +1,11 @@
 """The result of an audit as rich tables: the sentence that answers, then the figures with their intervals."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from gagar_cli.core.comparison import SHARES, Comparison, Difference
-from gagar_cli.core.statistics import Estimate
+from gagar_cli.core.ranking_agreement import Agreement
+from gagar_cli.core.statistics import LEVEL, Estimate, holm_p_values
 from gagar_cli.tables import key_value_table, rows_table
 
 if TYPE_CHECKING:
@@ -43,34 +44,36 @@ def answer(comparison: Comparison) -> str:
         return f"{comparison.n_tasks} common tasks say nothing about {comparison.second} against {comparison.first}"
     low, high = rate.estimate.interval
     share = rate.estimate.value
-    sides = f"{comparison.second} over {comparison.first}: {share:.1%} of comparable pairs"
+    ends = f"[{low:.1%}, {high:.1%}]"
+    sides = f"{comparison.second} wins {share:.1%} {ends} of pairs against {comparison.first}"
     if low > 0.5:
-        return f"{sides}, better (the interval excludes 50%)"
+        return f"{sides}: better (the interval excludes 50%)"
     if high < 0.5:
-        return f"{sides}, worse (the interval excludes 50%)"
+        return f"{sides}: worse (the interval excludes 50%)"
     more = (
         f"; about {rate.tasks_needed:,} tasks would settle a difference of this size"
         if rate.tasks_needed
         else ""
     )
-    return f"{sides}, undecided (the interval holds 50%){more}"
+    return f"{sides}: undecided (the interval holds 50%){more}"
 
 
 def comparison_table(comparison: Comparison) -> "Table":
     """Every figure of two policies on their common tasks, with the difference and its interval."""
     columns = ("", comparison.first, comparison.second, "difference, 95% interval", "p")
-    title = f"{comparison.second} against {comparison.first}, {comparison.n_tasks} tasks, {comparison.n_pairs} pairs"
+    title = f"{comparison.second} against {comparison.first}, {comparison.n_tasks} tasks, {comparison.n_pairs} judged pairs"
     return rows_table(title, columns, comparison_rows(comparison), numeric=(1, 2, 4))
 
 
 def comparison_rows(comparison: Comparison) -> list[tuple[str, ...]]:
-    """Name, both values, difference with its interval, p-value; of a rate only the second policy's is told."""
+    """Name, both values, difference with its interval, p-value; a rate has its interval beside its own value."""
     rows: list[tuple[str, ...]] = []
     for name, rate in (("win rate", comparison.win_rate), ("top-1 share", comparison.top1_share)):
         if rate is None:
             rows.append((name, "", "not measured", "", ""))
         else:
-            rows.append((name, "", show_estimate(rate.estimate, is_share=True), "", show_p_value(rate)))
+            other = show_value(1 - rate.estimate.value, is_share=True)
+            rows.append((name, other, show_estimate(rate.estimate, is_share=True), "", show_p_value(rate)))
     for name, (first, second) in comparison.values.items():
         is_share = name in SHARES
         difference = comparison.differences[name]
@@ -91,6 +94,8 @@ def show_estimate(estimate: Estimate, *, is_share: bool, signed: bool = False) -
     value = show_value(estimate.value, is_share=is_share, signed=signed)
     if estimate.interval is None:
         return f"{value} (one task)"
+    if estimate.interval_kind == "constant":
+        return f"{value} (in every task)"
     low, high = (show_value(end, is_share=is_share, signed=signed) for end in estimate.interval)
     return f"{value} [{low}, {high}]"
 
@@ -121,17 +126,46 @@ def audit_facts(result: "AuditResult") -> list[tuple[str, str]]:
     if result.position is not None:
         shown = show_estimate(result.position, is_share=True)
         rows.append(("shown earlier wins", f"{shown} (50% is unbiased)"))
+    if result.flips is not None:
+        shown = show_estimate(result.flips, is_share=True)
+        rows.append(("verdict changes with order", f"{shown} of pairs"))
+    if result.agreement is not None:
+        rows.append(("judges agree", _agreement_text(result.agreement)))
     if result.guessed is not None:
         shown = show_estimate(result.guessed, is_share=True)
         rows.append(("policy guessed", f"{shown} ({1 / len(result.policies):.0%} is chance: a blind judge)"))
     if result.strengths:
         strengths = sorted(result.strengths.items(), key=lambda one: -one[1])
         rows.append(("strength", ", ".join(f"{name} {value:+.2f}" for name, value in strengths)))
+    if len(result.comparisons) > 1:
+        rows.append(("comparisons", _holm_text(result.comparisons)))
     tokens = result.tokens
     rows.append(
         ("cost", f"{tokens['calls']:,} calls, {tokens['in']:,} tokens in, {tokens['out']:,} tokens out")
     )
     return rows
+
+
+def _holm_text(comparisons: Sequence[Comparison]) -> str:
+    rates = [comparison.win_rate for comparison in comparisons]
+    corrected = holm_p_values([rate.p_value if rate else None for rate in rates])
+    clear = [
+        f"{one.second} against {one.first}"
+        for one, p_value in zip(comparisons, corrected, strict=True)
+        if p_value is not None and p_value < 1 - LEVEL
+    ]
+    told = ", ".join(clear) or "none"
+    return f"{len(comparisons)}, each at its own 95%; together (Holm) these win rates differ from 50%: {told}"
+
+
+def _agreement_text(agreement: Agreement) -> str:
+    taus = [pair.tau_b.value for pair in agreement.pairs if pair.tau_b is not None]
+    parts = [f"order τ-b {sum(taus) / len(taus):+.2f}"] if taus else []
+    for name, found in (("tiers", agreement.tiers), ("scores", agreement.scores)):
+        if found.alpha is not None:
+            ends = f" [{found.interval.low:.2f}, {found.interval.high:.2f}]" if found.interval else ""
+            parts.append(f"{name} α {found.alpha:.2f}{ends}")
+    return ", ".join(parts) or "nothing on which they could differ"
 
 
 def show_p_value(difference: Difference) -> str:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from gagar_cli.core.calibration_card import Card, Rate, verdict
 from gagar_cli.core.flaws import FLAWS
+from gagar_cli.core.statistics import Estimate
 from gagar_cli.tables import key_value_table, rows_table
 
 if TYPE_CHECKING:
@@ -15,7 +16,13 @@ if TYPE_CHECKING:
 
 def calibration_tables(result: "CalibrateResult") -> Iterator["Table"]:
     """What there is to say, for a terminal."""
-    yield key_value_table("calibration", [(card.grader, verdict(card)) for card in result.cards])
+    answers = [(card.grader, verdict(card)) for card in result.cards]
+    if result.n_verified is not None:
+        checked = (
+            f"{result.n_verified} of {result.cards[0].n_groups} groups, {result.n_dropped} copies left out"
+        )
+        answers.append(("tests run over copies", checked))
+    yield key_value_table("calibration", answers)
     names = [card.grader for card in result.cards]
     yield rows_table("figures", ("", *names), figure_rows(result.cards))
     yield rows_table("planted flaws seen", ("", *names), kind_rows(result.cards))
@@ -34,12 +41,13 @@ def figure_rows(cards: tuple[Card, ...]) -> list[tuple[str, ...]]:
         "injected attempts that rose": [show_rate(card.injection_flips) for card in cards],
         "accused on a sibling's word": [show_rate(card.slander_flips) for card in cards],
         "groups ungraded": [show_rate(Rate(card.n_groups, card.n_ungraded)) for card in cards],
-        "agreement of repeats (τ-b)": [_number(card.consistency.rank_agreement) for card in cards],
-        "effect of shown place (τ-b)": [_number(card.consistency.place_effect) for card in cards],
+        "why ungraded": [_reasons(card) for card in cards],
+        "agreement of repeats (τ-b)": [_estimate(card.repeats) for card in cards],
+        "effect of shown place (τ-b)": [_estimate(card.place_effect) for card in cards],
         "tokens a group": [f"{card.spending.n_tokens / max(1, card.n_groups):,.0f}" for card in cards],
         "seconds a group": [f"{card.spending.seconds / max(1, card.n_groups):.2f}" for card in cards],
     }
-    return [(name, *values) for name, values in rows.items()]
+    return [(name, *values) for name, values in rows.items() if any(values)]
 
 
 def kind_rows(cards: tuple[Card, ...]) -> list[tuple[str, ...]]:
@@ -58,5 +66,15 @@ def show_rate(rate: Rate) -> str:
     return f"{rate.value:.0%} [{low:.0%}, {high:.0%}] of {rate.n}"
 
 
-def _number(value: float | None) -> str:
-    return "not measured" if value is None else f"{value:+.2f}"
+def _reasons(card: Card) -> str:
+    return ", ".join(f"{reason} {n}" for reason, n in list(card.reasons.items())[:3])
+
+
+def _estimate(estimate: Estimate | None) -> str:
+    if estimate is None:
+        return "not measured"
+    value = f"{estimate.value:+.2f}"
+    if estimate.interval is None:
+        return f"{value} (one group)"
+    low, high = estimate.interval
+    return f"{value} [{low:+.2f}, {high:+.2f}] of {estimate.n_tasks}"

@@ -80,17 +80,21 @@ def estimate_table(found: "Estimate") -> "Table":
         if found.basis == "measured"
         else f"sizes of prompts and material of {found.n_measured:,} groups; how they are read is a guess"
     )
+    mode = f"{found.mode}, {found.repeats} times" if found.repeats > 1 else found.mode
     rows = [
-        ("grader", found.model),
+        ("grader", f"{found.model}, {mode}"),
         ("trajectories", f"{found.n_trajectories:,}"),
         ("eligible", f"{found.n_eligible:,} of {found.n_groups:,} groups"),
         ("skipped", f"{sum(found.skipped.values()):,}{reasons_of(found.skipped)}"),
         ("settled by an earlier run", f"{found.n_settled:,}"),
         ("to grade", f"{found.n_to_grade:,} groups, {found.n_candidates:,} candidates"),
+        ("to check only", f"{found.n_to_check:,} groups, for integrity"),
         ("first prompt", f"{found.prompt_tokens:,} tokens"),
         ("calls", f"about {found.n_calls:,}"),
         ("tokens", f"about {found.n_input_tokens:,} in, {found.n_output_tokens:,} out"),
     ]
+    if found.n_votes:
+        rows.append(("votes", f"about {found.n_votes:,} of the conversations, on attempts with leads"))
     if found.cost is not None:
         rows.append(("cost", f"about {found.cost:,.4f} where nothing is cached"))
     rows.append(("rests on", basis))

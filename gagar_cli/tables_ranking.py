@@ -70,6 +70,10 @@ def conversation_lines(messages: tuple[Mapping[str, Any], ...]) -> Iterator[str]
     for number, message in enumerate(messages, start=1):
         yield ""
         yield f"[{number}] {_inline(str(message.get('role') or 'unknown'))}"
+        for field in ("reasoning_content", "reasoning"):
+            if isinstance(thought := message.get(field), str) and thought:
+                yield "  reasons"
+                yield from _barred(thought, "    ")
         content = message.get("content")
         yield from _barred(
             content if isinstance(content, str) else "" if content is None else str(content), "  "

@@ -105,7 +105,7 @@ _PART = (
     "trajectories",
     "passed",
     "groups",
-    "can be ranked",
+    "rankable",
     "truncated",
     "turns",
     "tokens",

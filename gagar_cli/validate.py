@@ -13,7 +13,7 @@ import polars as pl
 from gagar_cli.errors import InputError
 from gagar_cli.io.dump import Dump, DumpReport, ReadOptions, open_dump
 from gagar_cli.io.problems import kind_of_problem
-from gagar_cli.io.scan import MAX_LISTED_PROBLEMS
+from gagar_cli.io.scan import MAX_LISTED_PROBLEMS, NoRecordsError
 from gagar_cli.progress import ProgressCallback, no_progress
 
 _AT_ONCE = 64
@@ -82,9 +82,17 @@ def run(settings: ValidateSettings, progress: ProgressCallback = no_progress) ->
                 if len(problems) < MAX_LISTED_PROBLEMS:
                     problems.append(message)
             return _result(dump.index, dump.report, problems, kinds)
+    except NoRecordsError as error:
+        problems = list(error.problems) or [error.message]
+        kinds = Counter(error.kinds or {kind_of_problem(error.message): 1})
+        return _without_records(problems, kinds)
     except InputError as error:
         kind = kind_of_problem(error.message)
-        return ValidateResult(0, 0, 0, 0, (), 0, "", (), (error.message,), ((kind, 1),), ())
+        return _without_records([error.message], Counter({kind: 1}))
+
+
+def _without_records(problems: Sequence[str], kinds: Counter[str]) -> ValidateResult:
+    return ValidateResult(0, 0, 0, 0, (), 0, "", (), tuple(problems), tuple(kinds.most_common()), ())
 
 
 def _heavy_problems(dump: Dump, progress: ProgressCallback) -> list[str]:

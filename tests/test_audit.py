@@ -12,6 +12,7 @@ from gagar_cli.errors import GagarError, InputError, OutputError, UsageError
 from gagar_cli.grader.client import EndpointSettings
 from gagar_cli.grading_record import RunRecord
 from gagar_cli.group_grading import GroupGraderSettings
+from gagar_cli.io.rubrics import read_rubric
 
 OFFLINE = EndpointSettings("offline")
 
@@ -137,6 +138,69 @@ def test_no_request_to_the_judge_names_a_policy(settings, serve, chat):
     assert "run by policy" in shown
     assert "no line contains that text" in shown
     assert "acme-coder" not in shown
+
+
+def test_nothing_that_a_judge_can_open_names_a_policy_in_any_form(settings, serve, chat, tmp_path):
+    def dump(path: Path, name: str) -> str:
+        section = (
+            patch(0)
+            .replace("src/part0.py", "src/part.py")
+            .replace("+    return", f"+    # by {name}\n+    return")
+        )
+        mail = (
+            f"From: {name} <{name}@example.org>\nSubject: {name}\n\n{section.replace('3 +10,3', '3 +10,4')}"
+        )
+        link = f"diff --git a/{name} b/{name}\nnew file mode 120000\n--- /dev/null\n+++ b/{name}\n@@ -0,0 +1 @@\n+/home/{name}\n"
+        said = [
+            f"I am {name.upper()}",
+            f"see https://x.org/{name.replace('-', '%2D')}",
+            name.replace("-", "\u200b-"),
+        ]
+        messages = [{"role": "system", "content": f"You are {name}."}]
+        for text in said:
+            call = {
+                "id": "1",
+                "type": "function",
+                "function": {"name": f"{name}_run", "arguments": json.dumps({"x": text})},
+            }
+            messages += [
+                {"role": "assistant", "content": text, "tool_calls": [call]},
+                {
+                    "role": "tool",
+                    "tool_call_id": "1",
+                    "name": f"{name}_run",
+                    "content": f"<b>{name[:4]}</b>{name[4:]}",
+                },
+            ]
+        return str(
+            write_dump(
+                path,
+                n_tasks=1,
+                name=name,
+                model_patch=mail + link,
+                messages=messages,
+                exit_status=f"submitted by {name}",
+                docker_image=f"registry/{name}:1",
+                workdir=f"/home/{name}",
+            )
+        )
+
+    paths = [dump(tmp_path / f"{name}.jsonl", name) for name in ("acme-coder-1", "acme-coder-2")]
+    looks = [("overview", {}), ("search", {"text": "acme"}), ("search", {"text": "coder"})]
+    for number in range(1, 5):
+        one = {"candidate": f"c0{number}"}
+        looks += [("view_patch", one), ("view_test_output", one), ("list_turns", one)]
+        looks += [("view_turns", {**one, "first": 1, "last": 9})]
+    endpoint = serve(*(chat(look) for look in looks), *[chat()] * 9)
+    judge = EndpointSettings("m", endpoint.base_url, max_attempts=1, call_seconds=5, protocol="tools")
+    source = Source((("first", (paths[0],)), ("second", (paths[1],))))
+    run(replace(settings, source=source, judges=(judge,), shows="full", n_tasks=1))
+    shown = json.dumps([one["messages"] for one in endpoint.requests])
+    assert "policy_run" in shown
+    assert "# by policy" in shown
+    # What is left are the questions themselves.
+    left = re.findall(r"(?i).{20}(?:acme|coder).{20}", shown)
+    assert {one for one in left if '\\"text\\": \\"' not in one and "no line contains" not in one} == set()
 
 
 def test_the_judge_is_asked_who_wrote_what_and_its_guesses_are_scored(settings):
@@ -322,6 +386,17 @@ def test_a_damaged_directory_is_told_and_not_traced(settings, tmp_path):
         with pytest.raises(InputError, match="is no key of an audit"):
             unblind(settings.output)
         path.write_bytes(whole)
+    path.write_text("[" * 100_000)
+    with pytest.raises(InputError, match="is no key of an audit"):
+        unblind(settings.output)
+    path.write_bytes(whole)
+    judgments = Path(settings.output) / "judgments.jsonl"
+    judged = judgments.read_bytes()
+    judgments.write_bytes(judged[:-20])
+    with pytest.raises(InputError, match="no newline") as refused:
+        unblind(settings.output)
+    assert refused.value.hint.startswith("the audit was stopped while it wrote: repeat its command")
+    judgments.write_bytes(judged)
     for number in ("0", "NaN", '"many"'):
         path.write_text(re.sub(r'"n_turns": 10', f'"n_turns": {number}', whole.decode(), count=1))
         if number != "0":
@@ -345,3 +420,16 @@ def test_a_judge_of_a_policys_family_is_named(settings, serve, chat):
         for n in (1, 2)
     ]
     assert not any("its own kind" in note for note in run(replace(settings, overwrite=True)).notes)
+
+
+def test_a_teams_own_rubric_is_what_is_scored_and_reported(settings):
+    own_rubric = read_rubric(str(Path(__file__).resolve().parent.parent / "examples" / "library_rubric.toml"))
+    grader = replace(settings.grader, rules=replace(settings.grader.rules, rubric=own_rubric))
+    record = run(replace(settings, grader=grader, n_tasks=3)).to_record()
+    assert list(own_rubric.weights) == ["approach", "compatibility", "minimality", "own_tests"]
+    for name in own_rubric.weights:
+        assert record["policies"]["old"][name]["n_tasks"] == 3
+    assert "precision" not in record["differences"]
+    page = (Path(settings.output) / "report.html").read_text()
+    assert "compatibility" in page
+    assert "precision" not in page

@@ -1,4 +1,5 @@
 import json
+import re
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
@@ -6,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gagar_cli.calibrate import CalibrateSettings, run
+from gagar_cli.core.rubric import DIMENSIONS
 from gagar_cli.errors import InputError, OutputError, UsageError
 from gagar_cli.grader.client import EndpointSettings
 from gagar_cli.group_grading import GroupGraderSettings
@@ -50,7 +52,10 @@ def test_repeats_tell_how_stable_the_grader_is(settings):
     again = replace(
         settings, grader=replace(settings.grader, rules=replace(settings.grader.rules, repeats=2))
     )
-    assert run(again).cards[0].consistency.rank_agreement == pytest.approx(1.0, abs=0.2)
+    card = run(again).cards[0]
+    assert card.repeats.value == pytest.approx(1.0, abs=0.2)
+    assert (card.repeats.n_tasks, card.place_effect.n_tasks) == (4, 4)
+    assert card.to_record()["rank_agreement"]["value"] == card.repeats.value
 
 
 def test_the_same_command_goes_on_and_gives_the_same_card(settings):
@@ -67,9 +72,36 @@ def test_a_grader_that_answers_nothing_usable_is_called_unusable(settings, serve
     endpoint = serve(*[chat(content="I like them all")] * 60)
     model = EndpointSettings("m", endpoint.base_url, max_attempts=1, call_seconds=5, protocol="tools")
     record = run(replace(settings, models=(model,), n_originals=2)).to_record()
-    assert record["verdict"] == "unusable: it graded no group"
+    assert record["verdict"] == "unusable: it graded no group (most often: verdict)"
     assert record["detection"] == {"value": None, "ci_low": None, "ci_high": None, "n": 0}
     assert record["ungraded"]["value"] == 1.0
+
+
+def test_a_grader_that_cannot_be_reached_is_unusable_and_says_why(settings):
+    model = EndpointSettings("m", "http://127.0.0.1:9/v1", max_attempts=1, call_seconds=2)
+    record = run(replace(settings, models=(model,), n_originals=2)).to_record()
+    (reason,) = record["ungraded_reasons"]
+    assert record["verdict"] == f"unusable: it graded no group (most often: {reason})"
+    assert reason.startswith("endpoint")
+
+
+def test_a_grader_that_ties_everything_sees_nothing(settings, serve, chat):
+    def reply(body):
+        names = sorted(set(re.findall(r"\bc\d\d\b", json.dumps(body["messages"]))))
+        entry = {"scores": dict.fromkeys(DIMENSIONS, 5), "flags": {}, "findings": [], "rationale": "fine"}
+        return {"candidates": [{"id": name, **entry} for name in names]}
+
+    endpoint = serve(*[chat(("overview", {}))] * 9)
+    first = EndpointSettings("m", endpoint.base_url, max_attempts=1, call_seconds=5, protocol="tools")
+    one = replace(settings, models=(first,), n_originals=1)
+    run(one)
+    ranking = reply(endpoint.requests[1])
+    endpoint = serve(chat(("submit_ranking", ranking)))
+    model = EndpointSettings("m", endpoint.base_url, max_attempts=1, call_seconds=5, protocol="tools")
+    record = run(replace(one, models=(model,), overwrite=True)).to_record()
+    assert record["ungraded"]["value"] == 0.0
+    assert record["detection"]["value"] == 0.0
+    assert record["verdict"] == "not fit for use: it sees 0% of planted flaws (80% wanted)"
 
 
 def test_gates_are_checked_before_and_after(settings):

@@ -12,7 +12,9 @@ from gagar_cli.core.spending import Budget, Prices
 from gagar_cli.errors import UsageError
 from gagar_cli.grade import GradeSettings, run
 from gagar_cli.grader.client import EndpointSettings
-from gagar_cli.grading_estimate import GroupSize, estimate, guess
+from gagar_cli.grader.rules import GradingRules
+from gagar_cli.grading_estimate import estimate
+from gagar_cli.grading_sizes import Talk, guess
 from gagar_cli.io.rankings import latest_rankings, read_rankings
 
 DEMO = Path(str(files("gagar_cli").joinpath("demo_data/demo-rollouts.jsonl")))
@@ -123,9 +125,86 @@ def test_a_dry_run_leaves_out_what_is_settled_and_learns_from_it(settings):
     assert (found.n_calls, found.n_input_tokens) == (2 * done.n_calls, 2 * done.n_input_tokens)
 
 
+def test_a_dry_run_refuses_a_ledger_of_other_settings_as_the_run_would(settings):
+    run(replace(settings, max_groups=1))
+    with pytest.raises(UsageError, match="was written with other settings: repeats was 1, is 2"):
+        estimate(replace(settings, rules=GradingRules(repeats=2)))
+    anew = estimate(replace(settings, rules=GradingRules(repeats=2), overwrite=True))
+    assert (anew.n_settled, anew.basis) == (0, "guessed")
+
+
 def test_a_guess_sends_the_conversation_again_with_every_call():
     """One candidate, 5 calls: 5 prompts of 100, and (1000 + 5 × 120) tokens over which the calls come in evenly."""
-    found = guess([GroupSize(100, 1000, 1)], 3)
+    found = guess([[Talk(100, 1000, n_calls=5, n_judged=1)]], 3)
     assert found.n_calls == 3 * 5
     assert found.n_input_tokens == 3 * (5 * 100 + 1600 * 4 // 2)
     assert found.n_output_tokens == 3 * (5 * 120 + 250)
+
+
+def test_a_guess_of_one_call_sends_its_prompt_once_and_gets_a_submission():
+    """Two conversations a group, 10 groups of which 2 were measured alike."""
+    talk = Talk(7000, 0, n_calls=1, n_judged=4)
+    found = guess([[talk, talk], [talk, talk]], 10)
+    assert (found.n_calls, found.n_input_tokens, found.n_output_tokens) == (20, 140_000, 20 * 4 * 250)
+
+
+@pytest.mark.parametrize(
+    ("rules", "calls"),
+    [
+        (GradingRules("agentic"), 3 * 4 + 17),
+        (GradingRules("agentic", repeats=3), 3 * (3 * 4 + 17)),
+        (GradingRules("groupwise-static", integrity="off"), 3),
+        (GradingRules("groupwise-static", integrity="off", repeats=2), 6),
+        (GradingRules("pointwise-static", integrity="off"), 17),
+        (GradingRules("pointwise-agentic"), 17 * 5),
+    ],
+    ids=lambda value: f"{value.mode}-{value.repeats}" if isinstance(value, GradingRules) else "",
+)
+def test_a_dry_run_counts_the_conversations_of_its_mode(settings, rules, calls):
+    """Three eligible groups with 17 candidates; a judge with tools takes 4 calls and one a candidate."""
+    found = estimate(replace(settings, rules=rules))
+    assert (found.n_calls, found.mode, found.repeats) == (calls, rules.mode, rules.repeats)
+
+
+def test_a_static_dry_run_measures_what_is_really_sent(settings):
+    """With one call a group, the prompt is all of the input; the offline model counts 4 characters a token, no schemas."""
+    rules = GradingRules("groupwise-static", integrity="off")
+    planned = estimate(replace(settings, rules=rules))
+    done = run(replace(settings, rules=rules))
+    assert planned.n_calls == done.n_calls
+    assert 1.0 <= planned.n_input_tokens / (done.n_input_tokens * 4 / 3.5) <= 1.15
+
+
+def with_lone_pass(tmp_path: Path, command: str) -> str:
+    """The demo dump with a further group: one attempt passes, in whose log `command` was run, and one fails."""
+    first = json.loads(DEMO.read_text().splitlines()[0])
+    call = {
+        "id": "1",
+        "type": "function",
+        "function": {"name": "bash", "arguments": json.dumps({"command": command})},
+    }
+    log = [
+        {"role": "user", "content": "fix it"},
+        {"role": "assistant", "content": "look", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "1", "content": "commit 1234\n+    return value"},
+    ]
+    lone = {**first, "group_id": "lone", "messages": log, "infra_failure": False, "mask_sample": False}
+    more = [
+        {**lone, "trajectory_id": f"lone-{passed}", "resolved": passed, "reward": float(passed)}
+        for passed in (True, False)
+    ]
+    path = tmp_path / "lone.jsonl"
+    path.write_text(DEMO.read_text() + "".join(json.dumps(one) + "\n" for one in more))
+    return str(path)
+
+
+def test_a_dry_run_counts_the_checks_of_groups_that_cannot_be_ranked(settings, tmp_path):
+    """A lone pass with a lead takes one vote of 5 calls; without one it takes none."""
+    base = estimate(settings)
+    suspect = replace(settings, dumps=(with_lone_pass(tmp_path, "git log -p --all"),))
+    found = estimate(suspect)
+    assert (found.n_to_check, found.n_votes, found.n_calls - base.n_calls) == (1, 1, 5)
+    off = estimate(replace(suspect, rules=GradingRules(integrity="off")))
+    assert (off.n_to_check, off.n_votes, off.n_calls) == (0, 0, base.n_calls)
+    calm = estimate(replace(settings, dumps=(with_lone_pass(tmp_path, "ls"),)))
+    assert (calm.n_to_check, calm.n_votes, calm.n_calls) == (1, 0, base.n_calls)

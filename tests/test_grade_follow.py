@@ -8,18 +8,20 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from pathlib import Path
 
 import polars as pl
 import pytest
 
-from gagar_cli import grade, redistribute
+from gagar_cli import grade, grade_following, redistribute
 from gagar_cli.core.spending import Budget
 from gagar_cli.errors import InputError
 from gagar_cli.grade import GradeSettings
-from gagar_cli.grade_following import POLL_SECONDS, FollowOptions, run
+from gagar_cli.grade_following import POLL_SECONDS, FollowOptions
 from gagar_cli.grader.client import EndpointSettings
+from gagar_cli.grading_summary import GradeResult
 from gagar_cli.io.rankings import latest_rankings, read_rankings
 
 DEMO = Path(str(files("gagar_cli").joinpath("demo_data/demo-rollouts.jsonl")))
@@ -62,6 +64,13 @@ def wait_for(is_true: Callable[[], bool], seconds: float = 30.0) -> None:
     while not is_true():
         assert time.monotonic() < deadline, "waited in vain"
         time.sleep(0.02)
+
+
+def run(settings: GradeSettings, options: FollowOptions) -> GradeResult:
+    """Follow; a run whose writer failed ends too, so that the test fails and does not hang."""
+    if options.idle_seconds is None:
+        options = replace(options, idle_seconds=60.0)
+    return grade_following.run(settings, options)
 
 
 @pytest.fixture
@@ -247,6 +256,41 @@ def test_a_bad_line_ends_the_run_with_its_place_and_what_is_done_stays(settings,
     assert statuses(settings.output) == [(GROUP, "graded")]
 
 
+def test_a_group_in_work_is_finished_when_a_bad_line_ends_the_run(settings, dump):
+    """The endpoint answers, with a refusal, only after the bad line was read."""
+    is_asked, may_answer = threading.Event(), threading.Event()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["content-length"]))
+            is_asked.set()
+            may_answer.wait(30)
+            self.send_response(400)
+            self.send_header("content-length", "0")
+            self.end_headers()
+
+        def log_message(self, *arguments: object) -> None:
+            pass
+
+    def write() -> None:
+        is_asked.wait(30)
+        append(dump, "{x\n")
+        time.sleep(3 * POLL_SECONDS)
+        may_answer.set()
+
+    dump.write_text(lines_of(group_records()))
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,)).start()
+        writer = threading.Thread(target=write)
+        writer.start()
+        endpoint = EndpointSettings("m", f"http://127.0.0.1:{server.server_port}/v1")
+        with pytest.raises(InputError, match=r"rollouts\.jsonl:9:2: invalid JSON"):
+            run(replace(settings, endpoint=endpoint), FollowOptions(group_size=8))
+        writer.join()
+        server.shutdown()
+    assert statuses(settings.output) == [(GROUP, "ungraded")]
+
+
 def test_killed_and_resumed_while_rollouts_arrive_it_ends_with_the_rankings_of_a_calm_run(
     settings, dump, tmp_path
 ):
@@ -270,7 +314,7 @@ def test_killed_and_resumed_while_rollouts_arrive_it_ends_with_the_rankings_of_a
         "--model",
         "offline",
     ]
-    command += ["--follow", "--sandbox", "inspect-only", "-q", "--concurrency", "2"]
+    command += ["--follow", "--sandbox", "inspect-only", "-q", "--concurrency", "2", "--idle-seconds", "60"]
     for part in range(2):
         append(dump, lines_of(copies[part * 28 : (part + 1) * 28]))
         for record in {each["group_id"]: each for each in copies[part * 28 : (part + 1) * 28]}.values():
@@ -288,7 +332,7 @@ def test_killed_and_resumed_while_rollouts_arrive_it_ends_with_the_rankings_of_a
         process.send_signal(signal.SIGKILL)
         process.wait()
     append(dump, END)
-    subprocess.run(command, check=True, capture_output=True)
+    assert run(replace(settings, concurrency=2), FollowOptions()).n_graded == 6
     grade.run(replace(settings, output=str(tmp_path / "calm.jsonl")))
     assert comparable(settings.output) == comparable(tmp_path / "calm.jsonl")
     keys = [ranking.key for ranking in read_rankings(settings.output)]

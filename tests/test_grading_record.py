@@ -2,13 +2,19 @@
 
 import asyncio
 import json
+import os
+import random
+import resource
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
 from gagar_cli.core.ranking import GroupRanking, RankedCandidate
-from gagar_cli.core.schema import GroupKey
-from gagar_cli.grading_record import RunRecord
+from gagar_cli.core.schema import Group, GroupKey, Message, Task, ToolCall, Trajectory
+from gagar_cli.errors import OutputError
+from gagar_cli.grading_record import RunRecord, digest, digest_group
+from gagar_cli.io.patient_stdout import PatientStdout
 
 MESSAGES = ({"role": "system", "content": "rules"},)
 
@@ -85,8 +91,82 @@ def test_what_was_done_in_the_moment_of_a_stop_is_kept(path):
 
 def test_a_ranking_that_the_ledger_has_is_not_written_again(path):
     with opened(path) as record:
-        record.keep_all([graded("g"), graded("h")])
+        asyncio.run(record.keep_all([graded("g"), graded("h")]))
     with opened(path) as record:
-        record.keep_all([graded("g"), graded("h", tokens=11)])
+        asyncio.run(record.keep_all([graded("g"), graded("h", tokens=11)]))
         assert set(record.rankings) == {GroupKey(None, "g"), GroupKey(None, "h")}
     assert groups_in(path) == ["g", "h", "h"]
+
+
+def test_what_was_done_when_the_reader_of_stdout_left_is_in_the_ledger(path):
+    """Two groups are done while the write of the first meets the closed pipe."""
+    reader, writer = os.pipe()
+    os.close(reader)
+
+    async def keep(record: RunRecord) -> None:
+        first = asyncio.ensure_future(record.keep(graded("g1"), MESSAGES))
+        await asyncio.sleep(0)
+        await asyncio.gather(first, record.keep(graded("g2"), MESSAGES))
+
+    def run_until_closed() -> None:
+        with RunRecord("-", path, overwrite=False) as record:
+            record._stdout = PatientStdout(writer)
+            record.open({"model": "m"})
+            asyncio.run(keep(record))
+
+    with pytest.raises(BrokenPipeError):
+        run_until_closed()
+    os.close(writer)
+    assert groups_in(path) == ["g1", "g2"]
+
+
+def test_a_digest_is_of_every_field_but_the_place():
+    log = (Message("assistant", "look", (ToolCall("bash", "{}"),), "agent"), Message("tool", "output"))
+    one = Trajectory("a", 1.0, True, log, "patch", "1 passed", "ok", False, where="dump.jsonl:1")
+    group = Group(GroupKey(3, "g"), Task("i", "fix", "r", "c", "image", "/w", "pytest"), (one,))
+    unplaced = replace(group, trajectories=(replace(one, where=""),))
+    assert digest_group(group) == digest(asdict(unplaced))
+    assert digest_group(group) != digest_group(replace(group, trajectories=(replace(one, messages=log[:1]),)))
+
+
+def test_a_ranking_whose_conversation_finds_no_room_is_kept_all_the_same(path):
+    """A limit on the size of files, which the conversation passes and the ledger does not."""
+    noise = ({"role": "tool", "content": random.Random(7).randbytes(30_000).hex()},)
+    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def keep_on_a_full_disk() -> None:
+        with opened(path) as record:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, usual[1]))
+            asyncio.run(record.keep(graded("g"), noise))
+
+    try:
+        with pytest.raises(OutputError, match=r"conversations\.jsonl\.zst: no space left on device"):
+            keep_on_a_full_disk()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+    assert groups_in(path) == ["g"]
+    assert Path(f"{path}.conversations.jsonl.zst").read_bytes() == b""
+
+
+def test_a_reader_that_does_not_read_keeps_no_run_from_stopping(path):
+    """A pipe holds 64 KiB: the write of the second ranking waits, until the run is cancelled."""
+    reader, writer = os.pipe()
+    large = [replace(graded(name), reason="x" * 50_000) for name in ("g1", "g2")]
+
+    async def stopped(record: RunRecord) -> None:
+        await record.keep(large[0], MESSAGES)
+        waiting = asyncio.ensure_future(record.keep(large[1], MESSAGES))
+        await asyncio.sleep(0.3)
+        assert not waiting.done()
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(waiting, 10)
+
+    with RunRecord("-", path, overwrite=False) as record:
+        record._stdout = PatientStdout(writer)
+        record.open({"model": "m"})
+        asyncio.run(stopped(record))
+    os.close(writer)
+    with os.fdopen(reader, "rb") as stream:
+        assert json.loads(stream.readline())["group_id"] == "g1"
+    assert groups_in(path) == ["g1", "g2"]

@@ -18,7 +18,7 @@ MAY_IMPORT_OF_OURS = {
 }
 ONLY_IN = {
     "typer": {"cli.py", "commands/"},
-    "rich": {"console.py", "tables"},
+    "rich": {"console.py", "tables.py", "tables_"},
     "docker": {"sandbox/docker"},
     "openai": {"grader/client.py", "grader/transport.py"},
     "tenacity": {"grader/client.py"},

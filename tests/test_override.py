@@ -8,9 +8,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from gagar_cli import redistribute
+from gagar_cli import grade_following, redistribute
 from gagar_cli.errors import InputError, OutputError, UsageError
 from gagar_cli.grade import GradeSettings, run
+from gagar_cli.grade_following import FollowOptions
 from gagar_cli.grader.client import EndpointSettings
 from gagar_cli.io.ledger import Ledger
 from gagar_cli.io.rankings import latest_rankings, read_rankings
@@ -147,3 +148,16 @@ def test_what_cannot_be_corrected_is_told_and_changes_nothing(graded, changes, e
     with pytest.raises(error, match=message):
         override(replace(correction(graded.output), **changes))
     assert Path(graded.output).read_bytes() == before
+
+
+def test_a_corrected_group_that_got_a_late_rollout_is_graded_again_by_the_next_run(graded, dump):
+    """A mark of lateness is not a correction: the group is owed, and that its correction is gone is told."""
+    override(correction(graded.output))
+    one = next(json.loads(line) for line in dump.read_text().splitlines() if BEST in line)
+    with dump.open("a") as stream:
+        stream.write(json.dumps({**one, "trajectory_id": "late"}) + "\n")
+    marked = grade_following.run(graded, FollowOptions(idle_seconds=0.0))
+    assert (marked.n_late, marked.ungraded) == (1, {"late": 1})
+    result = run(graded)
+    assert (result.n_graded, result.n_ungraded, result.n_overridden) == (3, 0, 0)
+    assert any("was overridden, but trajectories arrived since" in note for note in result.notes)

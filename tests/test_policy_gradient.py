@@ -51,7 +51,7 @@ def test_paying_by_quality_raises_quality_and_is_reproducible(
     example: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     output = tmp_path / "plot.svg"
-    example.main(["--seeds", "2", "--steps", "40", "--output", str(output)])
+    example.main(["--seeds", "2", "--steps", "24", "--output", str(output)])
     printed = capsys.readouterr().out.splitlines()
     quality = {line[:18].strip(): float(line[18:].split()[3]) for line in printed[1:]}
     assert set(quality) == set(example.METHODS)

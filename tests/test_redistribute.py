@@ -1,5 +1,6 @@
 import json
 import math
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from gagar_cli import redistribution_output
 from gagar_cli.errors import InputError, OutputError, UsageError
 from gagar_cli.io.dump import ReadOptions
 from gagar_cli.redistribute import RedistributeSettings, run
@@ -317,6 +319,15 @@ def test_full_copy_of_a_full_copy_keeps_the_first_advantage(bench: Workbench, tm
     assert [json.loads(text) for text in again.read_text().splitlines()] == first
 
 
+def test_a_copy_of_a_copy_of_long_lines_is_the_same_bytes(bench: Workbench, tmp_path: Path) -> None:
+    dump = [{**row, "problem_statement": "s" * 9000, "messages": [], "n": 1} for row in SEED]
+    bench.run(dump, [SEED_RANKING], full_copy=True)
+    paths = [bench.output, tmp_path / "second.jsonl", tmp_path / "third.jsonl"]
+    for source, made in pairwise(paths):
+        bench.run([], [SEED_RANKING], dumps=(str(source),), output=str(made), full_copy=True)
+    assert paths[1].read_bytes() == paths[2].read_bytes()
+
+
 def test_full_copy_of_exploded_records_has_one_line_an_attempt(bench: Workbench) -> None:
     record = {
         "group_id": "g",
@@ -416,7 +427,8 @@ def test_full_copy_from_json_lines_to_parquet_is_refused(bench: Workbench, tmp_p
             {"cap": "tight"},
             "--cap is 'tight', expected one of none, paper, bounded, waterfill, temper, pass-recentre",
         ),
-        ({"limit": 1.0}, "--limit is 1.0, expected more than 1"),
+        ({"limit": 1.0}, "--limit is 1, expected more than 1"),
+        ({"limit": 1e300}, "--limit is 1e+300, expected at most 1e+06"),
         ({"tiers": "no-such"}, "--tiers is no-such: neither a built-in table"),
         ({"rankings": None}, "--rankings is missing"),
         ({"rankings": "-", "dumps": ("-",)}, "the dump and --rankings are both `-`"),
@@ -436,3 +448,30 @@ def test_output_that_exists_is_left_alone(bench: Workbench) -> None:
     with pytest.raises(OutputError, match="exists already"):
         bench.run(SEED, [SEED_RANKING], overwrite=False)
     assert bench.output.read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["out.parquet", "out.jsonl"])
+def test_a_sidecar_in_parts_is_the_whole_sidecar(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    dump = [
+        attempt(f"t{row}", resolved=row % 3 > 0, group_id=f"g{row % 5}", advantage=0.5 if row == 38 else None)
+        for row in range(40)
+    ]
+    lines = [
+        line(
+            *(entry(f"t{row}", f"T{row % 2 + 1}") for row in range(code, 40, 5) if row % 3),
+            group_id=f"g{code}",
+        )
+        for code in range(4)
+    ]
+    read = pl.read_parquet if name.endswith("parquet") else pl.read_ndjson
+    made = []
+    for n_rows in (262_144, 7, 1):
+        monkeypatch.setattr(redistribution_output, "_PART_ROWS", n_rows)
+        bench.run(dump, lines, output=str(bench.folder / name))
+        made.append(read(bench.folder / name))
+    assert made[0].height == 40
+    assert made[0]["advantage_input"].drop_nulls().to_list() == [0.5]
+    assert made[1].equals(made[0])
+    assert made[2].equals(made[0])

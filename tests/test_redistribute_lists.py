@@ -146,6 +146,10 @@ def test_segments_of_one_trajectory_are_one_walk(tmp_path: Path) -> None:
             'dump.jsonl:2: turn_rewards[0] is "x", expected a finite number',
         ),
         (
+            {"turn_states": [["s"]] * 3, "turn_rewards": [[1], [-1e200], [0]]},
+            "dump.jsonl:2: turn_rewards[0] is -1e+200, expected a finite number, at most 1e+100 in size",
+        ),
+        (
             {"turn_states": [["s"]] * 3, "turn_rewards": [[1], [1], None]},
             "dump.jsonl:3: turn_rewards is missing, and other records have it",
         ),

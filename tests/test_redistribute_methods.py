@@ -166,7 +166,8 @@ def test_missing_column_is_named_with_the_flag_that_maps_it(bench: Bench, method
     with pytest.raises(InputError) as caught:
         bench.run(SEED, method=method)
     assert caught.value.message.endswith(f"dump.jsonl: no record has {column}")
-    assert caught.value.hint == f"say where the dump has it with `--field {column}=PATH`"
+    other = ", or give --rankings with weighted scores" if column == "process_score" else ""
+    assert caught.value.hint == f"say where the dump has it with `--field {column}=PATH`{other}"
 
 
 def test_columns_of_methods_are_mapped(bench: Bench) -> None:
@@ -227,6 +228,15 @@ def test_penalty_out_of_range_names_the_row(bench: Bench, value: object, told: s
         f"dump.jsonl:2: penalty is {told}, expected more than 0 and at most 1"
     )
     assert not bench.output.exists()
+
+
+@pytest.mark.parametrize("flags", [{"factor_column": "penalty"}, {"factor": "penalty"}])
+def test_penalty_too_small_to_be_multiplied_is_refused(bench: Bench, flags: Record) -> None:
+    """λ is the inverse of the mean factor: of 5e-324 it would be infinite, and the passes would get nothing."""
+    with pytest.raises(InputError, match=r"penalty is 9\.9e-31, expected at least 1e-30 and at most 1"):
+        bench.run(with_values("penalty", [1.0, 9.9e-31, None, None]), **flags)
+    bench.run(with_values("penalty", [1e-30, 3e-30, None, None]), cap="none", **flags)
+    assert bench.column() == pytest.approx([0.25, 0.75, -0.5, -0.5])
 
 
 def test_penalty_from_an_expression_is_shared_like_one_from_a_column(bench: Bench) -> None:
@@ -429,7 +439,7 @@ def test_redistributing_a_result_again_changes_nothing(
         ({"method": "rloo", "per_token": "m", "full_copy": True}, "--per-token and --full-copy exclude"),
         (
             {"method": "gigpo", "assignments": ("discount=2",)},
-            "--set discount is '2', expected a number above 0",
+            "--set discount is '2', expected a number from 1e-12 to 1",
         ),
         (
             {"method": "gigpo", "assignments": ("episode_over=x",)},
@@ -443,7 +453,14 @@ def test_redistributing_a_result_again_changes_nothing(
         ({"method": "rloo", "assignments": ("alpha=1",)}, "--set 'alpha': method rloo has no options to set"),
         ({"method": "edas", "assignments": ("alpha",)}, "--set is 'alpha', expected NAME=VALUE"),
         ({"method": "edas", "assignments": ("alpha=nan",)}, "--set alpha is 'nan', expected a number from 0"),
-        ({"method": "edas", "assignments": ("kappa=0",)}, "--set kappa is '0', expected a number above 0"),
+        (
+            {"method": "edas", "assignments": ("kappa=0",)},
+            "--set kappa is '0', expected a number from 1e-12 to 1e+06",
+        ),
+        (
+            {"method": "papo", "assignments": ("process_weight=1e308",)},
+            "--set process_weight is '1e308', expected a number from 0 to 1e+06",
+        ),
         ({"method": "edas", "assignments": ("scale=sd",)}, "--set scale is 'sd', expected one of std, none"),
         ({"method": "grpo", "assignments": ("ddof=2",)}, "--set ddof is '2', expected 0 or 1"),
         ({"method": "rloo", "like": "trl"}, "--like is for --method grpo"),

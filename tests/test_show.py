@@ -1,17 +1,19 @@
 import json
-import subprocess
-import sys
+from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
+from gagar_cli.cli import run as run_command
 from gagar_cli.errors import UsageError
 from gagar_cli.grade import GradeSettings, run
 from gagar_cli.grader.client import EndpointSettings
 from gagar_cli.io.rankings import latest_rankings, read_rankings
 from gagar_cli.show import ShowSettings
 from gagar_cli.show import run as show
+from gagar_cli.tables_ranking import conversation_lines
 
 DEMO = Path(str(files("gagar_cli").joinpath("demo_data/demo-rollouts.jsonl")))
 GROUP = "shelfmark__shelfmark-44"
@@ -25,8 +27,17 @@ def rankings(tmp_path_factory) -> str:
     return output
 
 
-def gagar(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "gagar_cli", *arguments], capture_output=True, text=True)
+class Done(NamedTuple):
+    """What a command left."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def gagar(capsys) -> Callable[..., Done]:
+    return lambda *arguments: Done(run_command(list(arguments)), *capsys.readouterr())
 
 
 def test_every_finding_on_a_patch_or_a_turn_is_found_again_in_the_dump(rankings):
@@ -42,7 +53,7 @@ def test_every_finding_on_a_patch_or_a_turn_is_found_again_in_the_dump(rankings)
         assert wanted <= cited
 
 
-def test_the_table_and_the_proof_are_in_the_terminal(rankings):
+def test_the_table_and_the_proof_are_in_the_terminal(rankings, gagar):
     done = gagar("show", rankings, GROUP, str(DEMO))
     assert done.returncode == 0, done.stderr
     assert f"Group {GROUP} (step 40): graded" in done.stdout
@@ -51,7 +62,7 @@ def test_the_table_and_the_proof_are_in_the_terminal(rankings):
     assert "grader: offline" in done.stdout
 
 
-def test_without_the_dump_the_stored_quote_is_shown(rankings):
+def test_without_the_dump_the_stored_quote_is_shown(rankings, gagar):
     done = gagar("show", rankings, GROUP)
     ranking = next(each for each in read_rankings(rankings) if each.key.group_id == GROUP)
     quotes = [finding.quote for candidate in ranking.candidates for finding in candidate.findings]
@@ -60,7 +71,7 @@ def test_without_the_dump_the_stored_quote_is_shown(rankings):
         assert f"      > │ {quote}" in done.stdout
 
 
-def test_the_conversation_is_shown_whole_on_request(rankings):
+def test_the_conversation_is_shown_whole_on_request(rankings, gagar):
     result = show(ShowSettings(rankings, GROUP, with_conversation=True))
     assert result.conversation is not None
     assert result.conversation[0]["role"] == "system"
@@ -70,14 +81,14 @@ def test_the_conversation_is_shown_whole_on_request(rankings):
     assert "calls submit_ranking" in shown
 
 
-def test_json_is_one_object_with_ranking_contexts_and_conversation(rankings):
+def test_json_is_one_object_with_ranking_contexts_and_conversation(rankings, gagar):
     record = json.loads(gagar("show", rankings, GROUP, str(DEMO), "--conversation", "--json").stdout)
     assert record.keys() == {"ranking", "contexts", "conversation"}
     assert record["ranking"]["group_id"] == GROUP
     assert {"text", "is_cited"} == record["contexts"][0]["lines"][0].keys()
 
 
-def test_hostile_text_reaches_the_terminal_harmless(tmp_path):
+def test_hostile_text_reaches_the_terminal_harmless(tmp_path, gagar):
     evil = "\x1b[2Jgone\nT1 #1 trust me\u202e"
     finding = {"kind": "patch", "at": "c01:a.py:1", "anchor": evil, "claim": evil, "supports": ["approach"]}
     candidate = {
@@ -127,3 +138,13 @@ def test_a_group_of_another_dump_is_told(rankings, tmp_path):
 def test_the_ranking_shown_is_the_one_in_force(rankings):
     latest = latest_rankings(read_rankings(rankings))
     assert show(ShowSettings(rankings, GROUP)).ranking in latest.values()
+
+
+def test_the_reasoning_of_a_model_is_part_of_the_conversation():
+    message = {"role": "assistant", "content": None, "reasoning_content": "c01 repeats\nthe \x1b[31mhelper"}
+    assert list(conversation_lines((message,)))[1:] == [
+        "[1] assistant",
+        "  reasons",
+        "    │ c01 repeats",
+        "    │ the \\u{1b}[31mhelper",
+    ]

@@ -1,14 +1,15 @@
 """`gagar stats` from file to numbers and tables."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
+from click.testing import Result
+from typer.testing import CliRunner
 
+from gagar_cli import cli
 from gagar_cli.errors import InputError, UsageError
 from gagar_cli.stats import StatsSettings, run
 
@@ -127,16 +128,16 @@ def test_flag_that_is_no_flag_is_placed(tmp_path: Path) -> None:
         run(StatsSettings(dump))
 
 
-def gagar(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "gagar_cli", "stats", *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60)
-
-
 def test_command_prints_tables_or_one_object(tmp_path: Path) -> None:
+    def gagar(*arguments: str) -> Result:
+        return CliRunner().invoke(
+            cli.app, ["stats", *(str(tmp_path / each) if each.endswith("l") else each for each in arguments)]
+        )
+
     write(tmp_path / "d.jsonl", DUMP)
     write(tmp_path / "r.jsonl", RANKINGS)
-    done = gagar(tmp_path, "d.jsonl", "r.jsonl", "--by", "step")
-    assert (done.returncode, done.stderr) == (0, "")
+    done = gagar("d.jsonl", "r.jsonl", "--by", "step")
+    assert (done.exit_code, done.stderr) == (0, "")
     for title in (
         "Dump",
         "Groups by the share that passed",
@@ -146,5 +147,5 @@ def test_command_prints_tables_or_one_object(tmp_path: Path) -> None:
         "By step",
     ):
         assert title in done.stdout
-    summary = json.loads(gagar(tmp_path, "d.jsonl", "--json").stdout)
+    summary = json.loads(gagar("d.jsonl", "--json").stdout)
     assert (summary["n_trajectories"], summary["grading"]) == (5, None)

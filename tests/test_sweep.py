@@ -90,7 +90,10 @@ def test_weights_order_a_tier_anew(settings: dict[str, Any]) -> None:
 
 
 def test_same_seed_gives_the_same_sweep(settings: dict[str, Any]) -> None:
-    records = [run(SweepSettings(**settings, seed=seed)).to_record() for seed in (4, 4, 5)]
+    records = [
+        run(SweepSettings(**settings, seed=seed, limits=(1.5,), n_weights=8)).to_record()
+        for seed in (4, 4, 5)
+    ]
     assert records[0] == records[1]
     assert records[0] != records[2]
     json.dumps(records[0], allow_nan=False)
@@ -115,6 +118,19 @@ def test_own_tables_join_the_built_in_ones(settings: dict[str, Any], tmp_path: P
     assert found["default flash"].comparison.moved > 0
 
 
+def test_a_violation_costs_what_is_asked_for_in_every_variant(
+    settings: dict[str, Any], tmp_path: Path
+) -> None:
+    accused = candidate("b", "T1", 1) | {"tier": None, "rank": None, "flags": {"integrity_violation": True}}
+    line = {"group_id": "g", "candidates": [candidate("a", "T1", 1), accused]}
+    (tmp_path / "rankings.jsonl").write_text(json.dumps(line))
+    # Without its reward the group has one pass, and a lone pass has nothing to share.
+    by_reward = named(run(SweepSettings(**settings, n_weights=0)).variants)["cap none"]
+    by_tier = named(run(SweepSettings(**settings, n_weights=0, integrity_action="t3")).variants)["cap none"]
+    assert by_reward.comparison.moved == 0.0
+    assert by_tier.comparison.moved == pytest.approx(1 / 3)
+
+
 def test_plot_has_a_panel_for_each_question(settings: dict[str, Any], tmp_path: Path) -> None:
     plot = str(tmp_path / "sweep.svg")
     run(SweepSettings(**settings, plot=plot))
@@ -133,7 +149,7 @@ def test_plot_has_a_panel_for_each_question(settings: dict[str, Any], tmp_path: 
     ("more", "message"),
     [
         ({"limits": (1.0,)}, "--limit is 1, expected more than 1"),
-        ({"concentration": 0.0}, "--concentration is 0, expected more than 0"),
+        ({"concentration": 0.0}, "--concentration is 0, expected a number from 0.1 to 1e+06"),
         ({"plot": "sweep.png"}, "--plot is sweep.png, expected a name that ends in .svg"),
         ({"rankings": "-", "dumps": ("-",)}, "the dump and --rankings are both `-`"),
         ({"tiers": ("fast",)}, "--tiers is fast: neither a built-in table"),

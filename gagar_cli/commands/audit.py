@@ -16,8 +16,10 @@ from gagar_cli.commands.endpoint_options import (
     CallSeconds,
     ExtraBody,
     Headers,
+    MaxContextTokens,
     MaxOutputTokens,
     ModelSeed,
+    Protocol,
     Temperature,
     endpoint_settings,
 )
@@ -40,6 +42,7 @@ from gagar_cli.commands.options import (
     named_inputs,
     read_options,
 )
+from gagar_cli.commands.rules_options import Integrity, IntegrityVotes, Mode, Repeats, RubricFile, rules
 from gagar_cli.console import print_result, progress_bar, write_note, write_summary
 from gagar_cli.errors import GagarError, GateError, UsageError
 from gagar_cli.grader.loop import GroupLimits
@@ -115,6 +118,7 @@ def audit(
     ] = None,
     base_url: BaseUrl = None,
     api_key_env: ApiKeyEnv = "OPENAI_API_KEY",
+    protocol: Protocol = "auto",
     temperature: Temperature = None,
     model_seed: ModelSeed = None,
     max_output_tokens: MaxOutputTokens = None,
@@ -122,6 +126,12 @@ def audit(
     headers: Headers = None,
     call_seconds: CallSeconds = 600.0,
     call_attempts: CallAttempts = 6,
+    mode: Mode = "agentic",
+    rubric: RubricFile = None,
+    repeats: Repeats = 1,
+    integrity: Integrity = "mixed",
+    integrity_votes: IntegrityVotes = 2,
+    max_context_tokens: MaxContextTokens = 120_000,
     max_turns: opts.MaxTurns = 40,
     max_group_tokens: opts.MaxGroupTokens = 2_000_000,
     max_group_seconds: opts.MaxGroupSeconds = 1800.0,
@@ -171,6 +181,7 @@ def audit(
             model=judge,
             base_url=base_url,
             api_key_env=api_key_env,
+            protocol=protocol,
             temperature=temperature,
             model_seed=model_seed,
             max_output_tokens=max_output_tokens,
@@ -195,10 +206,20 @@ def audit(
         grader=GroupGraderSettings(
             endpoint=endpoints[0],
             limits=GroupLimits(
-                max_turns=max_turns, max_tokens=max_group_tokens, max_seconds=max_group_seconds
+                max_turns=max_turns,
+                max_tokens=max_group_tokens,
+                max_seconds=max_group_seconds,
+                max_context_tokens=max_context_tokens,
             ),
             seed=seed,
             repos=repos,
+            rules=rules(
+                mode=mode,
+                rubric=rubric,
+                repeats=repeats,
+                integrity=integrity,
+                integrity_votes=integrity_votes,
+            ),
             sandbox=request,
             sandbox_limits=SandboxLimits(memory_bytes=int(sandbox_memory * 1024**3), cpus=sandbox_cpus),
             check_seconds=check_seconds,

@@ -14,17 +14,21 @@ from gagar_cli.commands.endpoint_options import (
     CallSeconds,
     ExtraBody,
     Headers,
+    MaxContextTokens,
     MaxOutputTokens,
     ModelSeed,
+    Protocol,
     Temperature,
     endpoint_settings,
 )
 from gagar_cli.commands.options import (
+    DumpFormat,
     Dumps,
     Environment,
     Explode,
     Fields,
     GroupBy,
+    JoinFiles,
     Json,
     OnBadRecord,
     Overwrite,
@@ -36,11 +40,14 @@ from gagar_cli.commands.options import (
     SandboxImage,
     read_options,
 )
+from gagar_cli.commands.rules_options import RubricFile
 from gagar_cli.console import print_result, progress_bar, write_note, write_summary
+from gagar_cli.core.rubric import PAPER
 from gagar_cli.errors import GagarError, GateError, UsageError
 from gagar_cli.grader.loop import GroupLimits
 from gagar_cli.grader.rules import GradingRules, Mode
 from gagar_cli.group_grading import GroupGraderSettings
+from gagar_cli.io.rubrics import read_rubric
 from gagar_cli.sandbox.base import SandboxLimits
 from gagar_cli.sandbox.select import SandboxRequest
 from gagar_cli.tables_calibration import calibration_tables
@@ -66,8 +73,9 @@ def calibrate(
         int, typer.Option("--originals", min=1, help="passing attempts that are drawn")
     ] = 30,
     flaws_per_group: Annotated[
-        int, typer.Option("--flaws-per-group", min=1, max=12, help="flawed copies of each")
+        int, typer.Option("--flaws-per-group", min=1, max=14, help="flawed copies of each")
     ] = 5,
+    rubric: RubricFile = None,
     repeats: Annotated[
         int, typer.Option("--repeats", min=1, help="gradings of a group, in other blind orders")
     ] = 1,
@@ -83,6 +91,7 @@ def calibrate(
     ] = None,
     base_url: BaseUrl = None,
     api_key_env: ApiKeyEnv = "OPENAI_API_KEY",
+    protocol: Protocol = "auto",
     temperature: Temperature = None,
     model_seed: ModelSeed = None,
     max_output_tokens: MaxOutputTokens = None,
@@ -90,6 +99,7 @@ def calibrate(
     headers: Headers = None,
     call_seconds: CallSeconds = 600.0,
     call_attempts: CallAttempts = 6,
+    max_context_tokens: MaxContextTokens = 120_000,
     max_turns: opts.MaxTurns = 40,
     max_group_tokens: opts.MaxGroupTokens = 2_000_000,
     max_group_seconds: opts.MaxGroupSeconds = 1800.0,
@@ -107,6 +117,8 @@ def calibrate(
     fields: Fields = None,
     explode: Explode = None,
     group_by: GroupBy = None,
+    dump_format: DumpFormat = None,
+    joins: JoinFiles = None,
     pass_threshold: PassThreshold = 1.0,
     on_bad_record: OnBadRecord = "fail",
     overwrite: Overwrite = False,
@@ -127,6 +139,7 @@ def calibrate(
             model=model,
             base_url=base_url,
             api_key_env=api_key_env,
+            protocol=protocol,
             temperature=temperature,
             model_seed=model_seed,
             max_output_tokens=max_output_tokens,
@@ -151,11 +164,14 @@ def calibrate(
         grader=GroupGraderSettings(
             endpoint=endpoints[0],
             limits=GroupLimits(
-                max_turns=max_turns, max_tokens=max_group_tokens, max_seconds=max_group_seconds
+                max_turns=max_turns,
+                max_tokens=max_group_tokens,
+                max_seconds=max_group_seconds,
+                max_context_tokens=max_context_tokens,
             ),
             seed=seed,
             repos=repos,
-            rules=GradingRules(repeats=repeats),
+            rules=GradingRules(rubric=read_rubric(rubric) if rubric is not None else PAPER, repeats=repeats),
             sandbox=request,
             sandbox_limits=SandboxLimits(memory_bytes=int(sandbox_memory * 1024**3), cpus=sandbox_cpus),
             check_seconds=check_seconds,
@@ -163,7 +179,13 @@ def calibrate(
         models=tuple(endpoints),
         modes=_read_modes(modes or ["agentic"]),
         read=read_options(
-            fields, explode, group_by, pass_threshold=pass_threshold, on_bad_record=on_bad_record
+            fields,
+            explode,
+            group_by,
+            pass_threshold=pass_threshold,
+            on_bad_record=on_bad_record,
+            dump_format=dump_format,
+            joins=joins,
         ),
         n_originals=originals,
         flaws_per_group=flaws_per_group,
@@ -187,7 +209,11 @@ def calibrate(
         for table in calibration_tables(result):
             print_result(table)
     if all(card.n_ungraded == card.n_groups for card in result.cards):
-        raise GagarError("no grader graded a group", "the same command tries again what the endpoint failed")
+        reason = next(iter(result.cards[0].reasons), "unknown")
+        raise GagarError(
+            f"no grader graded a group, most often: {reason}",
+            "the same command tries again what the endpoint failed",
+        )
     unmet = [gate.describe() for gate in result.gates if not gate.is_met]
     if unmet:
         raise GateError("\n".join(f"gate not met: {one}" for one in unmet))

@@ -42,6 +42,10 @@ def convert(
     joins: JoinFiles = None,
     pass_threshold: PassThreshold = 1.0,
     on_bad_record: OnBadRecord = "fail",
+    unsafe_pickle: Annotated[
+        bool,
+        typer.Option("--unsafe-pickle", help="read slime's .pt dumps too, each in a sandbox of bubblewrap"),
+    ] = False,
     overwrite: Overwrite = False,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -64,7 +68,9 @@ def convert(
         dump_format=dump_format,
         joins=joins,
     )
-    settings = use_case.ConvertSettings(tuple(dumps), output, read, overwrite=overwrite)
+    settings = use_case.ConvertSettings(
+        tuple(dumps), output, read, overwrite=overwrite, unsafe_pickle=unsafe_pickle
+    )
     with progress_bar("converting", quiet=quiet) as progress:
         result = use_case.run(settings, progress)
     for note in result.report.notes:

@@ -1,5 +1,6 @@
 """Options of `gagar grade` that are many: budgets of a group and of the run, prices, sandboxes' limits."""
 
+import math
 from typing import Annotated
 
 import typer
@@ -21,7 +22,7 @@ Concurrency = Annotated[
 ]
 Repos = Annotated[
     str | None,
-    typer.Option("--repos", metavar="DIR", help="repositories by instance_id or repo@base_commit"),
+    typer.Option("--repos", metavar="DIR", help="repositories by instance_id or repo@base_commit, or clones by repo"),
 ]
 SandboxMemory = Annotated[float, typer.Option("--sandbox-memory", min=0.0625, help="GiB a sandbox")]
 SandboxCpus = Annotated[float, typer.Option("--sandbox-cpus", min=0.01, help="processors a sandbox")]
@@ -70,7 +71,12 @@ DryRun = Annotated[
 
 
 def budget(max_tokens_total: int | None, max_cost: float | None) -> Budget:
-    """The budget of a run from its flags."""
+    """The budget of a run from its flags.
+
+    Raises:
+        UsageError: a limit that is none.
+    """
+    _refuse_endless("--max-cost", max_cost)
     return Budget(max_tokens_total, max_cost)
 
 
@@ -85,9 +91,11 @@ def prices(
     """The prices from the flags, or from the table for this model; None where there are none.
 
     Raises:
-        UsageError: flags that exclude each other or belong together, or a table without the model.
+        UsageError: flags that exclude each other or belong together, an endless price, or a table without the model.
     """
     flags = (price_in, price_out, price_cached)
+    for flag, value in zip(("--price-in", "--price-out", "--price-cached"), flags, strict=True):
+        _refuse_endless(flag, value)
     if price_file is not None:
         if flags != (None, None, None):
             raise UsageError("--prices and --price-… both give prices", "leave one of them out")
@@ -97,3 +105,8 @@ def prices(
     if price_in is None or price_out is None:
         raise UsageError("--price-in and --price-out go together", "0 for what costs nothing")
     return Prices(price_in, price_out, price_cached)
+
+
+def _refuse_endless(flag: str, value: float | None) -> None:
+    if value is not None and not math.isfinite(value):
+        raise UsageError(f"{flag} is {value}, expected a number")

@@ -106,7 +106,9 @@ def redistribute(
     ] = None,
     integrity_action: Annotated[
         IntegrityAction,
-        typer.Option("--integrity-action", help="what a confirmed violation gets: reward 0, T3, or no change"),
+        typer.Option(
+            "--integrity-action", help="what a confirmed violation gets: reward 0, T3, or no change"
+        ),
     ] = "zero",
     dynamic_sampling: Annotated[
         bool,
@@ -192,14 +194,15 @@ def redistribute(
         overwrite=overwrite,
     )
     if full_copy and output.endswith((".gz", ".zst")):
-        write_note("note: compressing the whole copy takes most of the time: a sidecar needs none", quiet=quiet)
+        write_note(
+            "note: compressing the whole copy takes most of the time: a sidecar needs none", quiet=quiet
+        )
     with progress_bar("redistributing", quiet=quiet) as progress:
         result = use_case.run(settings, progress)
     for note in result.report.notes:
         write_note(f"note: {note}", quiet=quiet)
-    write_summary(
-        redistribute_table(result), result.to_record(), as_json=as_json, to_stderr=output == "-", quiet=quiet
-    )
+    table = None if as_json else redistribute_table(result)
+    write_summary(table, result.to_record(), as_json=as_json, to_stderr=output == "-", quiet=quiet)
     if result.n_broken_groups:
         where = f"{result.n_broken_groups:,} of {sum(result.n_groups.values()):,} groups"
         listed = "\n".join(result.breaches)

@@ -20,6 +20,7 @@ from gagar_cli.commands.options import (
     read_options,
 )
 from gagar_cli.console import progress_bar, write_note, write_summary
+from gagar_cli.core.integrity_action import IntegrityAction
 from gagar_cli.tables_sweep import sweep_table
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
@@ -45,6 +46,12 @@ def sweep(
         str | None,
         typer.Option("--rubric", metavar="FILE", help="the rubric of the rankings  [default: the paper's]"),
     ] = None,
+    integrity_action: Annotated[
+        IntegrityAction,
+        typer.Option(
+            "--integrity-action", help="what a confirmed violation gets: reward 0, T3, or no change"
+        ),
+    ] = "zero",
     n_weights: Annotated[
         int, typer.Option("--weights", min=0, max=10_000, help="how many weights to draw around the rubric's")
     ] = 20,
@@ -88,6 +95,7 @@ def sweep(
         tiers=tuple(tiers or ()),
         limits=tuple(limits or use_case.LIMITS),
         rubric=rubric,
+        integrity_action=integrity_action,
         n_weights=n_weights,
         concentration=concentration,
         seed=seed,

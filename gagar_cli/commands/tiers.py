@@ -6,8 +6,8 @@ import typer
 
 from gagar_cli.commands.options import Json
 from gagar_cli.console import write_summary
+from gagar_cli.core.method_options import check_limit
 from gagar_cli.core.tier_tables import BUILT_IN
-from gagar_cli.errors import UsageError
 from gagar_cli.io.tier_tables import read_tier_table
 from gagar_cli.tables_redistribution import tier_examples_table, tier_tables_table
 from gagar_cli.tier_examples import show_table
@@ -39,8 +39,8 @@ def tiers(
 
       gagar tiers strict --cap none
     """
-    if limit is not None and not 1 < limit < float("inf"):
-        raise UsageError(f"--limit is {limit}, expected more than 1")
+    if limit is not None:
+        check_limit(limit)
     if name is None:
         records = {each: table.to_record() for each, table in BUILT_IN.items()}
         write_summary(tier_tables_table(records), records, as_json=as_json, to_stderr=False, quiet=False)

@@ -47,11 +47,18 @@ class Batch:
     """Code of the kind of error of a failure, −1 where there is none."""
     turn_mean: FloatArray | None = None
     """Mean of the advantages of a trajectory's turns, from `core/turn_methods.py`."""
+    centred: tuple[DoubleDouble, DoubleDouble] | None = None
+    """What `centre` makes of the rewards, where it is worked out already."""
 
     @property
     def is_subject(self) -> BoolArray:
         """Valid rows that a method may move or compare."""
         return self.is_valid if self.is_eligible is None else self.is_valid & self.is_eligible
+
+    @property
+    def base_and_mean(self) -> tuple[DoubleDouble, DoubleDouble]:
+        """Rewards less the mean of the valid ones of their group, and that mean."""
+        return self.centred or centre(self.rewards, self.is_valid)
 
     @property
     def is_candidate(self) -> BoolArray:
@@ -104,7 +111,7 @@ def deviation(centred: DoubleDouble, is_counted: BoolArray, ddof: int) -> FloatA
 
 def leave(batch: Batch) -> Estimate:
     """Base advantages as they are."""
-    centred, _ = centre(batch.rewards, batch.is_valid)
+    centred, _ = batch.base_and_mean
     masked = mask(centred.high, batch)
     unknown = np.full(len(masked), np.nan)
     rewards = mask(batch.rewards, batch)

@@ -153,7 +153,8 @@ def _score(variant: Variant, variants: Sequence[Variant], ranked: Mapping[str, R
         case "injected":
             is_right = place >= compared
         case "slander":
-            is_right = not other.is_integrity_violation and not any(other.flags.values())
+            is_accused = other.is_integrity_violation or any(other.flags.values())
+            is_right = not is_accused and compared <= place
         case _:
             is_right = place > compared
     kind = variant.injection or ("+".join(variant.kinds) if variant.role == "flaw" else variant.role)

@@ -27,6 +27,8 @@ from gagar_cli.core.elementary import exp, log
 Cap = Literal["none", "paper", "bounded", "waterfill", "temper", "pass-recentre"]
 
 PAPER_LIMIT = 1.5
+MAX_LIMIT = 1e6
+"""Far above what any cap is for; much larger ones would overflow."""
 _TOLERANCE = 1e-12
 """Relative. λ of exactly 3/2 is not capped; whatever is this near to the limit moves by no more when it is left alone."""
 _MAX_NEWTON_STEPS = 200

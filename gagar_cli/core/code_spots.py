@@ -53,6 +53,20 @@ def find_spots(editable: EditablePatch, marker: str = "+") -> list[Spot]:
     return [spot for piece, hunk in editable.hunks for spot in _spots(piece, hunk, marker)]
 
 
+def is_in_function(editable: EditablePatch, spot: Spot) -> bool:
+    """Whether a spot is known to stand in a function: by the lines above it, or by what its hunk's header names."""
+    hunk = editable.pieces[spot.piece]
+    assert isinstance(hunk, EditableHunk)  # noqa: S101 - spots are in hunks
+    width = len(spot.indent)
+    above = [text for place, text in hunk.new_side if place < spot.line and text.strip()]
+    for text in reversed(above):
+        if _width(text) < width:
+            width = _width(text)
+            if text.strip().startswith(("def ", "async def ", "class ")):
+                return not text.strip().startswith("class ")
+    return width > 0 and hunk.section.strip().startswith(("def ", "async def "))
+
+
 def find_functions(editable: EditablePatch) -> list[AddedFunction]:
     """Functions without decorators, every line of which is added, and that end inside their hunk."""
     return [one for piece, hunk in editable.hunks for one in _functions(piece, hunk)]

@@ -6,14 +6,12 @@ directly; an integrity violation is no solution and has no place. A task that wa
 pairs in both orders) counts once, with the mean over its judgments.
 """
 
-import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations, product
-from math import comb, prod
 
 import numpy as np
 
+from gagar_cli.core.sampling import choose_of_each
 from gagar_cli.core.statistics import (
     Estimate,
     Floats,
@@ -26,7 +24,6 @@ from gagar_cli.core.statistics import (
 
 Place = tuple[int, int]
 """Tier (1 to 3) and rank within it: smaller is better."""
-_MAX_CHOICES = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,22 +162,12 @@ def top1_shares(task: JudgedTask, policies: Sequence[str]) -> dict[str, float]:
     places = [[one.place for one in task.ranked(policy) if one.place] for policy in policies]
     size = min(len(of_policy) for of_policy in places)
     total = np.zeros(len(policies))
-    choices = _choices(places, size)
+    choices = choose_of_each(places, size)
     for chosen in choices:
         best = min(place for of_policy in chosen for place in of_policy)
         at_best = np.array([of_policy.count(best) for of_policy in chosen])
         total += at_best / at_best.sum()
     return dict(zip(policies, (total / len(choices)).tolist(), strict=True))
-
-
-def _choices(places: Sequence[Sequence[Place]], size: int) -> list[tuple[tuple[Place, ...], ...]]:
-    """All ways to take `size` of each policy's places, or many of them where they are too many."""
-    if prod(comb(len(of_policy), size) for of_policy in places) <= _MAX_CHOICES:
-        return list(product(*(combinations(of_policy, size) for of_policy in places)))
-    generator = random.Random(0)  # noqa: S311 - a draw that repeats
-    return [
-        tuple(tuple(generator.sample(of_policy, size)) for of_policy in places) for _ in range(_MAX_CHOICES)
-    ]
 
 
 def compare(

@@ -22,6 +22,8 @@ _CONSTANT = re.compile(
 _DECIDES = re.compile(r"\breturn\b|\blambda\b|^\s*(?:if|for|while|try|with|match)\b")
 """The first line of a body that answers, or that looks at what is asked."""
 _ANSWER = re.compile(r"\breturn\b(?!\s+NotImplemented\b).*")
+_QUOTE = re.compile(r"[rRuU]?(\"\"\"|''')")
+_COMMENT = re.compile(r"#.*")
 _BODY_LINES = 6
 """A docstring and a comment may stand between the header and its `return`."""
 _MAX_BODY_LINES = 40
@@ -54,7 +56,7 @@ def find_comparisons(path: str, hunk: Hunk) -> Iterator[ConstantComparison]:
         found = _METHOD.search(header.text)
         if not found:
             continue
-        start = present[place : place + 1 + _BODY_LINES]
+        start = _code([header, *present[place + 1 : place + 1 + _BODY_LINES]])
         end = next((line for line in start if _DECIDES.search(line.text)), header)
         answers = [end] if _CONSTANT.search(end.text) else _heedless_answers(header, present[place + 1 :])
         if any(line.marker == "+" for line in (header, *answers)) and answers:
@@ -110,9 +112,26 @@ def _heedless_answers(header: PatchLine, after: list[PatchLine]) -> list[PatchLi
         # The hunk ends in the body: only an added line is the file's last.
         if not body or body[-1].marker != "+" or len(after) > _MAX_BODY_LINES:
             return []
-    if any(names.search(line.text) for line in body):
+    code = _code(body)
+    if any(names.search(_COMMENT.sub("", line.text)) for line in code):
         return []
-    return [line for line in body if _ANSWER.search(line.text)]
+    return [line for line in code if _ANSWER.search(line.text)]
+
+
+def _code(lines: list[PatchLine]) -> list[PatchLine]:
+    """Without comments and documentation, which say what they like of answers and operands."""
+    kept = []
+    quote = ""
+    for line in lines:
+        text = line.text.strip()
+        opened = _QUOTE.match(text)
+        if quote:
+            quote = "" if quote in text else quote
+        elif opened:
+            quote = "" if text.count(opened[1]) > 1 else opened[1]
+        elif not text.startswith("#"):
+            kept.append(line)
+    return kept
 
 
 def _changed(method: str, header: PatchLine, answers: list[PatchLine]) -> tuple[int, ...]:

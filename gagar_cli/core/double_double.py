@@ -2,7 +2,8 @@
 
 A value is the unevaluated sum `high + low` with |low| at most half a unit in the last place of `high`. It lets
 advantages be rounded once, at the end: a factor such as 0.85 or a mean such as 1/3 is no double, and sums of rounded
-ones depend on their order. Magnitudes up to about 1e140 are safe; nothing here guards against overflow.
+ones depend on their order. Magnitudes up to about 1e140 are safe; nothing here guards against overflow, so rewards,
+limits and weights are bounded where they are read.
 """
 
 from collections.abc import Sequence
@@ -78,23 +79,27 @@ def divide(left: DoubleDouble, right: DoubleDouble) -> DoubleDouble:
     return add(DoubleDouble(high, low), from_floats(rest.high / right.high))
 
 
+def shift_exponents(values: DoubleDouble, exponents: NDArray[np.int64]) -> DoubleDouble:
+    """The values times 2**exponents: exact, but where a double has no bits left below its smallest."""
+    if not exponents.any():
+        return values
+    return DoubleDouble(np.ldexp(values.high, exponents), np.ldexp(values.low, exponents))
+
+
 def sum_rows(values: DoubleDouble) -> DoubleDouble:
     """The sum of each row: (n, width) to (n,), by folding the width in half."""
-    width = values.high.shape[1]
+    # Laid out by columns, so that a fold is a few long additions and not many short ones.
+    high, low = (np.array(part.T, order="C") for part in values)
+    width = len(high)
     while width > 1:
         half = (width + 1) // 2
-        folded = add(_columns(values, 0, width - half), _columns(values, half, width))
-        middle = _columns(values, width - half, half)
-        values = DoubleDouble(
-            np.concatenate((folded.high, middle.high), axis=1),
-            np.concatenate((folded.low, middle.low), axis=1),
+        left = slice(0, width - half)
+        right = slice(half, width)
+        high[left], low[left] = add(
+            DoubleDouble(high[left], low[left]), DoubleDouble(high[right], low[right])
         )
         width = half
-    return DoubleDouble(values.high[:, 0], values.low[:, 0])
-
-
-def _columns(values: DoubleDouble, start: int, stop: int) -> DoubleDouble:
-    return DoubleDouble(values.high[:, start:stop], values.low[:, start:stop])
+    return DoubleDouble(high[0], low[0])
 
 
 def _two_sum(left: FloatArray, right: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -7,11 +7,11 @@ import numpy as np
 
 from gagar_cli.core.double_double import (
     DoubleDouble,
-    FloatArray,
     add,
     from_floats,
     from_fractions,
     multiply,
+    shift_exponents,
     subtract,
 )
 
@@ -26,7 +26,7 @@ def exp(values: DoubleDouble) -> DoubleDouble:
     """The exponential of each value; magnitudes up to about 700."""
     n_doublings = np.rint(values.high / _LN_2.high)
     rest = subtract(values, multiply(from_floats(n_doublings), _LN_2))
-    rest = _scaled(rest, np.full_like(values.high, -_N_HALVINGS))
+    rest = shift_exponents(rest, np.full(values.high.shape, -_N_HALVINGS))
     # e**r − 1 by Horner's rule; squared as (1 + s)² − 1 = s (2 + s), so that the one does not drown the small part.
     made = from_floats(np.zeros_like(values.high))
     for n in range(_N_TERMS, 0, -1):
@@ -38,7 +38,7 @@ def exp(values: DoubleDouble) -> DoubleDouble:
     two = from_floats(np.full_like(values.high, 2.0))
     for _ in range(_N_HALVINGS):
         made = multiply(made, add(two, made))
-    return _scaled(add(made, from_floats(np.ones_like(values.high))), n_doublings)
+    return shift_exponents(add(made, from_floats(np.ones_like(values.high))), n_doublings.astype(np.int64))
 
 
 def log(values: DoubleDouble) -> DoubleDouble:
@@ -47,8 +47,3 @@ def log(values: DoubleDouble) -> DoubleDouble:
     # One step of Newton's on e**y = x doubles the digits that are right.
     ratio = multiply(values, exp(DoubleDouble(-near.high, -near.low)))
     return add(near, subtract(ratio, from_floats(np.ones_like(values.high))))
-
-
-def _scaled(values: DoubleDouble, exponent: FloatArray) -> DoubleDouble:
-    whole = exponent.astype(np.int64)
-    return DoubleDouble(np.ldexp(values.high, whole), np.ldexp(values.low, whole))

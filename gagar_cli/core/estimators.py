@@ -44,6 +44,8 @@ class Options:
     is_distance_relative: bool = False
 
 
+_ROUNDING = 1e-12
+"""Of a group's largest advantage: `gagar-reward` moves the last bits of what it leaves."""
 PRESETS: Mapping[str, Mapping[str, object]] = {
     "verl": {"epsilon": 1e-6, "ddof": 1, "leave_one_out": False},
     "trl": {"epsilon": 1e-4, "ddof": 1, "leave_one_out": False},
@@ -104,7 +106,10 @@ def estimate(name: str, batch: Batch, options: Options | None = None) -> Estimat
     is_outside = ~(batch.is_eligible & batch.is_valid).any(axis=1, keepdims=True)
     is_whole = (batch.is_eligible | ~batch.is_valid).all(axis=1, keepdims=True)
     # In a group that is eligible in part the two do not share a mean, unless only passes were moved among themselves.
-    mixed = made.reward_equivalent if "factors" in method.needs else np.nan
+    drift = np.where(batch.is_valid & ~batch.is_eligible, np.abs(made.advantage - base.advantage), 0.0)
+    size = np.where(batch.is_valid, np.abs(base.advantage), 0.0).max(axis=1, keepdims=True)
+    is_shared = (drift <= _ROUNDING * size).all(axis=1, keepdims=True) & ("factors" in method.needs)
+    mixed = np.where(is_shared, made.reward_equivalent, np.nan)
     equivalent = np.where(
         is_whole, made.reward_equivalent, np.where(is_outside, base.reward_equivalent, mixed)
     )

@@ -54,8 +54,15 @@ def dense_places(
     return Places(tier, place, n_places, twice_position, n_positions)
 
 
-def quality_factors(table: TierTable, places: Places) -> DoubleDouble:
-    """The factor of every candidate, (n_candidates,), each correct to two doubles."""
+Known = dict[tuple[int, int, int], tuple[float, float]]
+"""Factors of one table, each as two doubles, by tier, twice the position and the number of positions."""
+
+
+def quality_factors(table: TierTable, places: Places, known: Known | None = None) -> DoubleDouble:
+    """The factor of every candidate, (n_candidates,), each correct to two doubles.
+
+    `known` is looked into, and added to, by whoever asks for many candidates part by part.
+    """
     if not len(places.tier):
         return from_fractions([])
     # What ties count for shows where places are steps; the other rules know the first place and the others only.
@@ -67,14 +74,20 @@ def quality_factors(table: TierTable, places: Places) -> DoubleDouble:
     # A table has few distinct factors however many candidates there are, so exact fractions cost nothing.
     stride = 2 * int(length.max()) + 1
     keys = (places.tier.astype(np.int64) * stride + length) * stride + twice
-    distinct, which = np.unique(keys, return_inverse=True)
-    exact = from_fractions(
-        [
-            table.factor(TIERS[key // stride**2], Fraction(key % stride, 2), key // stride % stride)
-            for key in distinct.tolist()
-        ]
-    )
-    return DoubleDouble(exact.high[which], exact.low[which])
+    ordered = np.sort(keys)
+    distinct = ordered[_opens(ordered)]
+    which = np.searchsorted(distinct, keys)
+    known = {} if known is None else known
+    parts = []
+    for key in distinct.tolist():
+        spot = (key // stride**2, key % stride, key // stride % stride)
+        if spot not in known:
+            tier, twice_position, n_positions = spot
+            exact = from_fractions([table.factor(TIERS[tier], Fraction(twice_position, 2), n_positions)])
+            known[spot] = (float(exact.high[0]), float(exact.low[0]))
+        parts.append(known[spot])
+    high, low = np.array(parts).T
+    return DoubleDouble(high[which], low[which])
 
 
 def _opens(values: NDArray[np.integer]) -> NDArray[np.bool_]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gagar_cli.core.code_spots import Spot, find_functions, find_spots, is_test_path
+from gagar_cli.core.code_spots import Spot, find_functions, find_spots, is_in_function, is_test_path
 from gagar_cli.core.patch import parse_patch, refuse_patch
 from gagar_cli.core.patch_editing import EditablePatch, append_section, new_file, read_editable
 
@@ -179,8 +179,41 @@ def _reformat_context(_patch: str, editable: EditablePatch, draw: random.Random)
     return editable.render()
 
 
+def _rewrite_context(_patch: str, editable: EditablePatch, draw: random.Random) -> str | None:
+    """Lines that the patch leaves alone, written anew by way of one more name."""
+    spots = [
+        one
+        for one in find_spots(editable, marker=" ")
+        if not is_test_path(one.path)
+        and "#" not in one.text
+        and (one.text.startswith("return ") or _is_plain_assignment(editable, one))
+    ]
+    chosen = sorted(
+        draw.sample(spots, min(4, len(spots))), key=lambda one: (one.piece, one.line), reverse=True
+    )
+    for spot in chosen:
+        name = f"rewritten_{spot.name or 'outcome'}"
+        value = spot.text.removeprefix("return ").removeprefix(f"{spot.name} = ")
+        end = f"return {name}" if spot.kind == "return" else f"{spot.name} = {name}"
+        hunk = editable.pieces[spot.piece]
+        assert not isinstance(hunk, str)  # noqa: S101 - spots are in hunks
+        changed = [f"-{spot.indent}{spot.text}", f"+{spot.indent}{name} = {value}", f"+{spot.indent}{end}"]
+        body = [*hunk.lines[: spot.line], *changed, *hunk.lines[spot.line + 1 :]]
+        editable = editable.with_lines(spot.piece, body)
+    return editable.render() if chosen else None
+
+
+def _is_plain_assignment(editable: EditablePatch, spot: Spot) -> bool:
+    """Of one name, in a function: a class may count its names."""
+    return (
+        spot.kind == "assignment"
+        and spot.text.startswith(f"{spot.name} = ")
+        and is_in_function(editable, spot)
+    )
+
+
 def _bad_style(_patch: str, editable: EditablePatch, draw: random.Random) -> str | None:
-    spots = [one for one in find_spots(editable) if one.kind == "assignment" and f"{one.name} = " in one.text]
+    spots = [one for one in find_spots(editable) if _is_plain_assignment(editable, one)]
     spot = _choose([one for one in spots if not is_test_path(one.path)], draw)
     if spot is None:
         return None
@@ -228,6 +261,11 @@ FLAWS: Mapping[str, Flaw] = {
     "special_case": Flaw(_special_case, "the test's input is special-cased", is_tier_3=True),
     "duplicated_helper": Flaw(_duplicate_helper, "a helper is there twice"),
     "reformatted_lines": Flaw(_reformat_context, "lines are touched that have nothing to do with it"),
+    "larger_rewrite": Flaw(_rewrite_context, "working lines are rewritten without need"),
+    "hard_coded_path": Flaw(
+        _inserted(lambda _: ['working_copy = "/home/developer/projects/checkout"']),
+        "a path of somebody's machine is written into the code",
+    ),
     "bad_style": Flaw(_bad_style, "names and spacing against the file's habits"),
     "needless_dependency": Flaw(
         _added_file("requirements-extra.txt", ["requests>=2.0", "pandas>=2.0"]), "a dependency nobody needs"

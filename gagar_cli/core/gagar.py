@@ -1,9 +1,10 @@
 """GAGAR and its two neighbours: the same factors in reward space, and as weights that keep no sum."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gagar_cli.core.batches import Batch, BoolArray, Estimate, centre, count, leave, mask
-from gagar_cli.core.caps import CAPS, PAPER_LIMIT, Cap, Pay, Shares, is_uniform
+from gagar_cli.core.caps import CAPS, MAX_LIMIT, PAPER_LIMIT, Cap, Pay, Shares, is_uniform
 from gagar_cli.core.double_double import (
     DoubleDouble,
     FloatArray,
@@ -12,10 +13,13 @@ from gagar_cli.core.double_double import (
     divide,
     from_floats,
     multiply,
+    shift_exponents,
     subtract,
     sum_rows,
     where,
 )
+
+_SMALL = 1e-100
 
 
 def gagar(batch: Batch, cap: Cap = "bounded", limit: float = PAPER_LIMIT) -> Estimate:
@@ -26,23 +30,24 @@ def gagar(batch: Batch, cap: Cap = "bounded", limit: float = PAPER_LIMIT) -> Est
     is a group whose factors are all equal.
 
     Raises:
-        ValueError: the cap is unknown, or the limit is not more than 1.
+        ValueError: the cap is unknown, or the limit is not more than 1 and at most `MAX_LIMIT`.
     """
-    if cap not in CAPS or not limit > 1:
-        raise ValueError(
-            f"cap {cap!r} with limit {limit}, expected one of {', '.join(CAPS)} and a limit above 1"
-        )
-    base, mean = centre(batch.rewards, batch.is_valid)
+    if cap not in CAPS or not 1 < limit <= MAX_LIMIT:
+        expected = f"expected one of {', '.join(CAPS)} and a limit above 1, at most {MAX_LIMIT:g}"
+        raise ValueError(f"cap {cap!r} with limit {limit}, {expected}")
+    base, mean = batch.base_and_mean
     kept = leave(batch)
     is_paid = batch.is_candidate & (base.high > 0)
     nothing = from_floats(np.zeros_like(base.high))
+    lift = _lift(np.where(is_paid, base.high, 0.0))
     shares = Shares(
-        where(is_paid, base, nothing),
+        shift_exponents(where(is_paid, base, nothing), lift),
         where(is_paid, batch.factors, nothing),
         is_paid,
         np.asarray(is_paid.any(axis=1)),
     )
     pay = CAPS[cap](shares, limit)
+    pay = pay._replace(paid=shift_exponents(pay.paid, -lift))
 
     is_spread = np.ones_like(shares.is_moved) if cap == "paper" else ~is_uniform(shares)
     is_rewritten = is_paid & is_spread[:, None]
@@ -100,6 +105,16 @@ def downweight(batch: Batch) -> Estimate:
         factor_shift=kept.factor_shift,
         is_capped=kept.is_capped,
     )
+
+
+def _lift(amounts: FloatArray) -> NDArray[np.int64]:
+    """(n_groups, 1) powers of two that bring the amounts of a group to about 1, where their products would have no bits left.
+
+    Factors and limits do not care for the unit of the rewards.
+    """
+    largest = amounts.max(axis=1, initial=0.0, keepdims=True)
+    _, exponents = np.frexp(largest)
+    return np.where((largest > 0) & (largest < _SMALL), -exponents.astype(np.int64), 0)
 
 
 def _recentre(

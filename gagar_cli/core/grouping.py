@@ -60,7 +60,7 @@ def outline_groups(
     """
     is_valid = ~is_invalid
     n_rows = np.bincount(group, minlength=n_groups)
-    n_valid = np.bincount(group[is_valid], minlength=n_groups)
+    n_valid = n_rows if is_valid.all() else np.bincount(group[is_valid], minlength=n_groups)
     n_passed = np.bincount(group[is_valid & is_passed], minlength=n_groups)
     conditions = [n_valid == 0, n_valid == 1, n_passed == n_valid, n_passed == 0, n_passed == 1]
     reason = np.select(conditions, np.arange(1, len(REASONS)).tolist(), default=0).astype(np.uint8)

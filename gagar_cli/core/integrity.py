@@ -38,7 +38,11 @@ class AddedLines:
 
 
 def is_copied_from(
-    added: AddedLines, turns: Sequence[Turn], leads: Collection[Lead], turn_number: int, path: str | None = None
+    added: AddedLines,
+    turns: Sequence[Turn],
+    leads: Collection[Lead],
+    turn_number: int,
+    path: str | None = None,
 ) -> bool:
     """Whether most telling lines of the patch, or of the cited file of it, were first seen in this lead's result."""
     kinds = {lead.kind for lead in leads if lead.turn == turn_number}
@@ -83,7 +87,9 @@ def changes_file(turn: Turn, file: PatchFile) -> bool:
     ):
         return True
     is_named = name in turn.authored
-    if is_named and any(writes(words) and any(name in word for word in words) for words in commands_of(turn, [name])):
+    if is_named and any(
+        writes(words) and any(name in word for word in words) for words in commands_of(turn, [name])
+    ):
         return True
     return is_named and _WRITING_CODE.search(turn.authored) is not None
 

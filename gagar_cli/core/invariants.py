@@ -15,6 +15,8 @@ from gagar_cli.core.double_double import FloatArray
 TOLERANCE = 1e-12
 """Of the sum of the group's |advantages|: far above rounding, far below anything that training would notice."""
 
+_LARGEST = 1e300
+
 
 class Effects(NamedTuple):
     """What a set of advantages does to the groups, against the base."""
@@ -45,12 +47,7 @@ def measure(batch: Batch, estimate: Estimate) -> Effects:
     is_pass = is_kept & batch.is_passed
     is_changed = is_kept & (estimate.advantage != estimate.base)
     drift = _sum(estimate.advantage, is_pass) - _sum(estimate.base, is_pass)
-    amplification = np.divide(
-        estimate.advantage,
-        estimate.base,
-        out=np.ones_like(estimate.base),
-        where=is_pass & (estimate.base > 0),
-    )
+    amplification = _over_base(estimate.advantage, estimate.base, is_pass & (estimate.base > 0), 1.0)
     return Effects(
         n_capped=int(estimate.is_capped.sum()),
         n_changed_groups=int(is_changed.any(axis=1).sum()),
@@ -78,6 +75,8 @@ def find_breaches(batch: Batch, estimate: Estimate, codes: IntArray) -> Iterator
     advantage = np.where(is_kept, estimate.advantage, 0.0)
     base = np.where(is_kept, estimate.base, 0.0)
     allowed = TOLERANCE * np.maximum(np.abs(advantage).sum(axis=1), np.abs(base).sum(axis=1))
+    # Advantages next to the smallest double cannot be rounded any finer.
+    allowed += advantage.shape[1] * np.finfo(np.float64).smallest_subnormal
 
     drift = _sum(advantage, is_pass) - _sum(base, is_pass)
     for row in np.flatnonzero(np.abs(drift) > allowed):
@@ -105,7 +104,7 @@ def _is_disordered(batch: Batch, advantage: FloatArray, base: FloatArray, is_pas
         worth = batch.factors.high
     is_compared &= base > 0
     worth = np.where(is_compared, worth, -np.inf)
-    gain = np.divide(advantage, base, out=np.full_like(base, -np.inf), where=is_compared)
+    gain = _over_base(advantage, base, is_compared, -np.inf)
     order = np.argsort(-worth, axis=1, kind="stable")
     worth, gain = np.take_along_axis(worth, order, 1), np.take_along_axis(gain, order, 1)
     is_next = np.isfinite(worth[:, 1:])
@@ -114,6 +113,15 @@ def _is_disordered(batch: Batch, advantage: FloatArray, base: FloatArray, is_pas
     rise = np.subtract(gain[:, 1:], least, out=np.zeros_like(least), where=is_next)
     is_better_before = worth[:, 1:] < worth[:, :-1]
     return np.asarray((is_next & is_better_before & (rise > allowed)).any(axis=1))
+
+
+def _over_base(
+    advantage: FloatArray, base: FloatArray, is_counted: BoolArray, otherwise: float
+) -> FloatArray:
+    """Advantage over base; methods that add something to a base of nearly nothing stay within the doubles."""
+    with np.errstate(over="ignore"):
+        ratio = np.divide(advantage, base, out=np.full_like(base, otherwise), where=is_counted)
+    return np.where(is_counted, np.clip(ratio, -_LARGEST, _LARGEST), otherwise)
 
 
 def _sum(values: FloatArray, is_counted: BoolArray) -> FloatArray:

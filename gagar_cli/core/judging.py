@@ -80,12 +80,13 @@ def judge_groups(
     `is_mix_needed`: whether a group without a failure is skipped even where it is ranked.
     """
     n_groups = len(verdicts.is_ranked)
-    reward = np.where(rows.is_violation, 0.0, rows.reward)
+    reward = np.where(rows.is_violation, 0.0, rows.reward) if rows.is_violation.any() else rows.reward
     is_passed = rows.is_valid & rows.is_passed & ~rows.is_violation
     outlines = outline_groups(rows.group, is_passed, ~rows.is_valid, n_groups)
-    is_eligible = np.ones_like(is_passed) if rows.is_eligible is None else rows.is_eligible
-    is_candidate = is_passed & is_eligible
-    n_candidates = np.bincount(rows.group[is_candidate], minlength=n_groups)
+    is_candidate = is_passed if rows.is_eligible is None else is_passed & rows.is_eligible
+    n_candidates = outlines.n_passed
+    if rows.is_eligible is not None:
+        n_candidates = np.bincount(rows.group[is_candidate], minlength=n_groups)
     n_placed = np.bincount(rows.group[is_candidate & (rows.tier >= 0)], minlength=n_groups)
     is_ordered = verdicts.is_ranked & (n_placed == n_candidates) & (n_candidates > 0)
     is_usable = {

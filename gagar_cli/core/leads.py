@@ -20,13 +20,15 @@ _COMMAND_CHARS = 2_000
 MAX_COMMANDS = 5_000
 """Of one turn that hold a telling word; a turn with more is a lead for that."""
 
-_COMMAND = re.compile(r"(?:[^\n;|&`$]|\$(?!\())+")
+_COMMAND = re.compile(r"(?:[^\n;|&`$]++|\$(?!\())++")
 _TELLING = (
     "git", "curl", "wget", "gh ", "pip", "-packages", ".get(", "urlopen", "urlretrieve", "hidden", "gold", "solution",
     "test_patch", "eval.sh", "conftest", "pytest", "tox.ini", "noxfile", "setup.cfg", "pyproject", "customize", "makefile",
     "package.json", "mocharc", "jest", "karma", "vitest", "playwright", ".pth", "workflows/",
 )  # fmt: skip
 """A command without any of these is no lead: looked for as they stand, which is fast whatever the text."""
+_LISTED = tuple(f"{quote}{name}{quote}" for name in ("git", "pip", "pip3", "curl", "wget") for quote in "\"'")
+_LIST_MARKS = str.maketrans(dict.fromkeys("[]()\"',", " "))
 _READS_HISTORY = {"cherry-pick", "reflog", "fsck", "cat-file", "fetch", "pull", "format-patch", "ls-remote"}
 _LOG_OPTIONS = ("--all", "-p", "--patch", "-S", "-G", "-L", "--remotes", "--branches", "-u")
 REMOTE_MARKS = ("origin/", "upstream/", "FETCH_HEAD", "@{upstream}", "@{u}")
@@ -89,7 +91,9 @@ def commands_of(turn: Turn, names: Iterable[str] = ()) -> Iterator[list[str]]:
         for match in _COMMAND.finditer(text):
             command = match[0][:_COMMAND_CHARS]
             if _is_telling(command, wanted):
-                yield command.split()
+                # Code that starts a command has it as a list: its brackets, quotes and commas are no part of the words.
+                is_list = any(name in command for name in _LISTED)
+                yield (command.translate(_LIST_MARKS) if is_list else command).split()
 
 
 def _is_telling(text: str, names: Sequence[str]) -> bool:
@@ -117,7 +121,9 @@ def classify(words: Sequence[str]) -> str | None:
 def writes(words: Sequence[str]) -> bool:
     """Whether a command writes, replaces or removes files, as far as its words tell."""
     names = {word.rpartition("/")[2] for word in words}
-    edits = ("sed" in names or "perl" in names) and any(word.startswith(("-i", "--in-place")) for word in words)
+    edits = ("sed" in names or "perl" in names) and any(
+        word.startswith(("-i", "--in-place")) for word in words
+    )
     return edits or not names.isdisjoint(_REPLACES_FILES) or any(word.startswith(">") for word in words)
 
 
@@ -139,7 +145,8 @@ def _reads_answer(words: Sequence[str]) -> bool:
     command, rest = words[0], words[1:]
     if command in _READS_HISTORY or any(mark in other for other in rest for mark in REMOTE_MARKS):
         return True
-    plain = [other.strip("\"'") for other in rest if not other.startswith(("-", ">"))]
+    redirected = next((place for place, other in enumerate(rest) if other.lstrip("12").startswith(">")), None)
+    plain = [other.strip("\"'") for other in rest[:redirected] if not other.startswith("-")]
     if command == "log":
         return any(other.startswith(_LOG_OPTIONS) for other in rest)
     if command == "show":
@@ -151,7 +158,9 @@ def _reads_answer(words: Sequence[str]) -> bool:
         return "--all" in rest
     if command in ("restore", "checkout"):
         from_elsewhere = any(other.startswith(("--source", "-s")) for other in rest) and command == "restore"
-        return from_elsewhere or (command == "checkout" and bool(plain) and bool(_REVISION.fullmatch(plain[0])))
+        return from_elsewhere or (
+            command == "checkout" and bool(plain) and bool(_REVISION.fullmatch(plain[0]))
+        )
     return command == "diff" and any(_REVISION.fullmatch(other) or _RANGE.search(other) for other in plain)
 
 
@@ -167,7 +176,7 @@ def _fetches(words: Sequence[str], names: Sequence[str]) -> bool:
 
 def _installs(names: Sequence[str]) -> bool:
     """Whether pip brings in a version of its own choosing or a named one."""
-    if not any(name in ("pip", "pip3") for name in names):
+    if names[0] in ("git", "echo") or not any(name in ("pip", "pip3") for name in names):
         return False
     if "download" in names:
         return True

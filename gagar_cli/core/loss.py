@@ -14,7 +14,8 @@ def sequence_mean_loss(advantage: FloatArray) -> float:
     >>> sequence_mean_loss(np.array([0.75, 0.25, -0.5, -0.5]))
     0.0
     """
-    valid = advantage[~np.isnan(advantage)]
+    is_valid = ~np.isnan(advantage)
+    valid = advantage if is_valid.all() else advantage[is_valid]
     return 0.0 - float(np.sum(valid)) / valid.size if valid.size else 0.0
 
 
@@ -25,5 +26,7 @@ def token_mean_loss(advantage: FloatArray, n_tokens: FloatArray) -> float:
     0.1
     """
     is_valid = ~np.isnan(advantage)
-    total = float(np.sum(n_tokens[is_valid]))
-    return 0.0 - float(np.sum(advantage[is_valid] * n_tokens[is_valid])) / total if total else 0.0
+    if not is_valid.all():
+        advantage, n_tokens = advantage[is_valid], n_tokens[is_valid]
+    total = float(np.sum(n_tokens))
+    return 0.0 - float(np.sum(advantage * n_tokens)) / total if total else 0.0

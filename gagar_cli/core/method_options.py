@@ -6,7 +6,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any, Literal, NamedTuple, get_args
 
-from gagar_cli.core.caps import PAPER_LIMIT, Cap
+from gagar_cli.core.caps import MAX_LIMIT, PAPER_LIMIT, Cap
 from gagar_cli.core.estimators import METHODS, PRESETS, Options
 from gagar_cli.core.peers import Scale
 from gagar_cli.core.text import escape_untrusted, shorten
@@ -19,6 +19,8 @@ _CHOICES = {
     "process_over": ("passes", "group"),
     "episode_over": get_args(EpisodeOver),
 }
+_LEAST, _MOST = 1e-12, 1e6
+"""Of settings that are numbers: beyond them rounding is amplified or the largest double is passed."""
 _FLAGS = {"true": True, "false": False}
 _FLAG_NAMES = ("leave_one_out", "is_distance_relative")
 
@@ -35,8 +37,7 @@ def read_options(
         raise UsageError(f"--method is {_show(method)}, expected one of {', '.join(METHODS)}")
     if cap not in get_args(Cap):
         raise UsageError(f"--cap is {_show(cap)}, expected one of {', '.join(get_args(Cap))}")
-    if not 1 < limit < math.inf:
-        raise UsageError(f"--limit is {limit}, expected more than 1", "--method dr-grpo moves nothing")
+    check_limit(limit)
     options = replace(Options(cap=cap, limit=limit), **METHODS[method].defaults)  # type: ignore[arg-type]
     if preset is not None:
         if preset not in PRESETS:
@@ -53,6 +54,18 @@ def read_options(
             raise _unknown(name, method, settable)
         options = replace(options, **{name: _read(name, value)})
     return options
+
+
+def check_limit(limit: float) -> None:
+    """Refuse a `--limit` that bounds nothing, or nothing can meet.
+
+    Raises:
+        UsageError: it is not more than 1, or absurdly large.
+    """
+    if not limit > 1:
+        raise UsageError(f"--limit is {limit:g}, expected more than 1", "--method dr-grpo moves nothing")
+    if limit > MAX_LIMIT:
+        raise UsageError(f"--limit is {limit:g}, expected at most {MAX_LIMIT:g}", "--cap none bounds nothing")
 
 
 class SettledCap(NamedTuple):
@@ -100,12 +113,8 @@ def _read(name: str, text: str) -> Any:
         value = math.nan
     # κ divides, and ε keeps groups whose rewards differ by rounding alone from having advantages of size 1.
     is_positive = name in ("kappa", "epsilon", "success_value")
-    if name == "discount":
-        is_fit, expected = 0 < value <= 1, "a number above 0, at most 1"
-    elif is_positive:
-        is_fit, expected = 0 < value < math.inf, "a number above 0"
-    else:
-        is_fit, expected = 0 <= value < math.inf, "a number from 0"
+    least, most = (_LEAST, 1.0) if name == "discount" else (_LEAST if is_positive else 0.0, _MOST)
+    is_fit, expected = least <= value <= most, f"a number from {least:g} to {most:g}"
     if not is_fit:
         raise UsageError(f"--set {name} is {_show(text)}, expected {expected}")
     return value

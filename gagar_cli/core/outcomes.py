@@ -136,8 +136,8 @@ def _error(lines: Iterable[str]) -> str | None:
     """The error that ended it; a rejected edit, by the first of its errors."""
     last = list(lines)
     if any(_REFUSED_EDIT in line for line in last[:3]):
-        what = next((line for line in last if _ERROR.match(line)), "")
-        return shorten(f"edit rejected: {what.removeprefix('- ')}", 80)
+        what = next((line for line in last if _ERROR.match(line)), None)
+        return shorten(f"edit rejected: {what.removeprefix('- ')}", 80) if what else "edit rejected"
     for place in [*reversed(range(len(last))[-_ERROR_LINES:]), *range(len(last))[:2]]:
         if _ERROR.match(last[place][:400]):
             # Some tools put a bare heading above what is wrong.

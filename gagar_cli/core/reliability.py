@@ -30,6 +30,8 @@ def krippendorff_alpha(ratings: Sequence[Sequence[float]] | Floats, level: Level
     values = np.unique(table[~np.isnan(table)])
     if values.size < 2:
         return None
+    if level == "interval":
+        return _interval_alpha(table)
     # (n_values, n_units): how often each value was given to each unit.
     counts = np.stack([np.sum(table == value, axis=0) for value in values]).astype(np.float64)
     per_unit = counts.sum(axis=0)
@@ -43,12 +45,22 @@ def krippendorff_alpha(ratings: Sequence[Sequence[float]] | Floats, level: Level
     return 1.0 - observed / expected
 
 
+def _interval_alpha(table: Floats) -> float:
+    """Squared differences over all pairs of n numbers are 2n times their squares about the mean: no pair is formed."""
+    rated = ~np.isnan(table)
+    n_raters = rated.sum(axis=0)
+    filled = np.where(rated, table, 0.0)
+    about_unit = np.where(rated, table - filled.sum(axis=0) / n_raters, 0.0)
+    observed = float(np.sum(2 * n_raters * np.square(about_unit).sum(axis=0) / (n_raters - 1)))
+    ratings = table[rated]
+    expected = 2 * ratings.size * float(np.square(ratings - ratings.mean()).sum()) / (ratings.size - 1)
+    return 1.0 - observed / expected
+
+
 def _distances(values: Floats, totals: Floats, level: Level) -> Floats:
     """(n_values, n_values) squared distances."""
     if level == "nominal":
         return 1.0 - np.eye(values.size)
-    if level == "interval":
-        return np.square(values[:, None] - values[None, :])
     # Ratings between the two values, each end counted half.
     middles = np.cumsum(totals) - totals / 2
     return np.square(middles[:, None] - middles[None, :])

@@ -1,10 +1,17 @@
-"""Which tasks and attempts an audit looks at: drawn by a seed and the names alone.
+"""Which tasks and attempts an audit looks at: drawn by a seed and the names alone; and equal shares of unequal lists.
 
 The order of a dump, and what else is in it, do not matter: adding a task changes at most the tasks that it displaces.
 """
 
 import hashlib
-from collections.abc import Iterable
+import random
+from collections.abc import Iterable, Sequence
+from itertools import combinations, product
+from math import comb, prod
+from typing import TypeVar
+
+One = TypeVar("One")
+_MAX_CHOICES = 5_000
 
 
 def draw(names: Iterable[str], n: int | None, *, seed: int, salt: str = "") -> list[str]:
@@ -19,3 +26,15 @@ def draw(names: Iterable[str], n: int | None, *, seed: int, salt: str = "") -> l
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
     return sorted(set(names), key=place)[:n]
+
+
+def choose_of_each(lists: Sequence[Sequence[One]], size: int) -> list[tuple[tuple[One, ...], ...]]:
+    """All ways to take `size` of each list, or many of them where they are too many.
+
+    >>> choose_of_each(["ab", "c"], 1)
+    [(('a',), ('c',)), (('b',), ('c',))]
+    """
+    if prod(comb(len(one), size) for one in lists) <= _MAX_CHOICES:
+        return list(product(*(combinations(one, size) for one in lists)))
+    generator = random.Random(0)  # noqa: S311 - a draw that repeats
+    return [tuple(tuple(generator.sample(one, size)) for one in lists) for _ in range(_MAX_CHOICES)]

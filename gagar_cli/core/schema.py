@@ -6,6 +6,9 @@ A dump's record is turned into these once, at the edge (`io/`). Fields that a du
 from dataclasses import dataclass
 from typing import NamedTuple
 
+MAX_REWARD = 1e100
+"""In size: squares and weighted sums of a group's rewards then stay far from the largest double."""
+
 
 class GroupKey(NamedTuple):
     """What identifies a group within a dump."""

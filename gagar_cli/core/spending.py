@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+_TOO_MANY = 2**63
+"""No count and no time of anything; from here on it is no number for any reader."""
+
 
 @dataclass(frozen=True, slots=True)
 class Prices:
@@ -90,9 +93,9 @@ class Budget:
 
 
 def _count(value: object) -> int:
-    return value if type(value) is int and value > 0 else 0
+    return value if type(value) is int and 0 < value < _TOO_MANY else 0
 
 
 def _number(value: object) -> float:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return max(float(value), 0.0) if is_number else 0.0  # type: ignore[arg-type]
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < _TOO_MANY
+    return float(value) if is_number else 0.0  # type: ignore[arg-type]

@@ -197,6 +197,21 @@ def sign_flip_p_value(
     return (n_as_far + 1) / (n_draws + 1)
 
 
+def holm_p_values(p_values: Sequence[float | None]) -> list[float | None]:
+    """p-values of several questions asked at once, so that 5% is the risk of any false yes (Holm 1979).
+
+    >>> holm_p_values([0.01, None, 0.04, 0.03])
+    [0.03, None, 0.06, 0.06]
+    """
+    order = sorted((p, place) for place, p in enumerate(p_values) if p is not None)
+    corrected: list[float | None] = [None] * len(p_values)
+    reached = 0.0
+    for n_before, (p, place) in enumerate(order):
+        reached = max(reached, min(1.0, p * (len(order) - n_before)))
+        corrected[place] = reached
+    return corrected
+
+
 def detectable_effect(
     spread: float, n_tasks: int, *, power: float = POWER, level: float = LEVEL
 ) -> float | None:

@@ -5,7 +5,6 @@ candidate of a lower tier a larger one than any of a higher tier.
 """
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from decimal import Decimal
@@ -14,7 +13,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any, ClassVar, Literal, cast, get_args
 
-from gagar_cli.core.caps import Cap
+from gagar_cli.core.caps import MAX_LIMIT, Cap
 from gagar_cli.core.ranking import TIERS
 from gagar_cli.core.text import escape_untrusted, shorten
 from gagar_cli.errors import UsageError
@@ -90,15 +89,17 @@ class TierTable:
             raise ValueError(f"ties is {self.ties!r}, expected {_one_of(get_args(Ties))}")
         if self.cap is not None and self.cap not in get_args(Cap):
             raise ValueError(f"cap kind is {self.cap!r}, expected {_one_of(get_args(Cap))}")
-        if self.limit is not None and not 1 < self.limit < float("inf"):
-            raise ValueError(f"cap limit is {self.limit:g}, expected more than 1")
+        if self.limit is not None and not 1 < self.limit <= MAX_LIMIT:
+            raise ValueError(f"cap limit is {self.limit:g}, expected more than 1, at most {MAX_LIMIT:g}")
         named = list(self.named_factors())
         for name, value in named:
             if not 0 < value <= 1:
-                raise ValueError(f"{name} is {float(value):g}, expected more than 0 and at most 1")
+                raise ValueError(f"{name} is {float(value):.15g}, expected more than 0 and at most 1")
         for (upper, higher), (lower, value) in pairwise(named):
             if value > higher:
-                raise ValueError(f"{lower} is {float(value):g}, expected at most {upper} ({float(higher):g})")
+                raise ValueError(
+                    f"{lower} is {float(value):.15g}, expected at most {upper} ({float(higher):.15g})"
+                )
 
     @property
     def rules(self) -> tuple[Rule, Rule, Rule]:
@@ -151,6 +152,8 @@ def parse_tier_table(text: str, path: str) -> TierTable:
     Raises:
         UsageError: no TOML, an unknown or missing key, a value out of range or out of order; with the line.
     """
+    import tomllib  # nobody who takes a built-in table waits for it
+
     try:
         values = tomllib.loads(text, parse_float=Decimal)
     except tomllib.TOMLDecodeError as error:

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from gagar_cli.core.text import shorten
+from gagar_cli.grader.pages import GUTTER
 from gagar_cli.grader.tool_schemas import SUBMIT
 
 KEEP_REPLIES = 2
@@ -28,6 +29,8 @@ MIN_STUBBED_CHARS = 600
 _ARGUMENT_CHARS = 300
 _STUB = "[left out to save room: "
 _RESULT_LINE = re.compile(r"^\[result \d+ (\w+)[^\n]*\]$", re.MULTILINE)
+_OUTPUT_LINE = re.compile(r"[cf]\d+:exec:\d+:\d+│|no output$")
+_MAX_OWN_LINES = 40
 _EXECUTION = re.compile(r"[cf]\d+:exec:\d+ [^│\n]*")
 
 
@@ -124,9 +127,19 @@ def _stub(content: str, name: str, arguments: str) -> str:
         # Running again costs a sandbox; what was printed is kept.
         owner, _, number = execution[0].split()[0].split(":")
         again = f'view_output(candidate="{owner}", number={number})'
-        return f"{_STUB}{execution[0]}; its output: {again}]"
+        stub = f"{_STUB}{execution[0]}; its output: {again}]"
+        return "\n".join([stub, *_own_words(content.split("\n")[1 : 1 + _MAX_OWN_LINES])])
     call = f"{name}({shorten(arguments, _ARGUMENT_CHARS)})" if arguments else "the same call"
     return f"{_STUB}{len(content)} characters; to see them again: {call}]"
+
+
+def _own_words(lines: Sequence[str]) -> Iterator[str]:
+    """What the tool itself says above a command's output, such as where two runs disagree: no other call says it."""
+    for line in lines:
+        if _OUTPUT_LINE.match(line):
+            return
+        if GUTTER not in line:
+            yield line
 
 
 def _calls_by_id(messages: Sequence[Mapping[str, Any]]) -> dict[str, tuple[str, str]]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from gagar_cli.core.aggregate import combine_gradings, rename_owner
 from gagar_cli.core.grouping import reason_of
-from gagar_cli.core.ranking import RankedCandidate, Status
+from gagar_cli.core.ranking import Finding, RankedCandidate, Status
 from gagar_cli.core.schema import Group
 from gagar_cli.core.tampering import find_tampering
 from gagar_cli.core.tiers import assign_tier
@@ -64,9 +64,14 @@ class GroupJudging:
     """Each grading's own ranking, where there is more than one."""
     _runners: list[CheckRunner] = field(default_factory=list)
     _confirmed: dict[str, Vote] = field(default_factory=dict)
+    _voted_as: dict[str, str] = field(default_factory=dict)
+    """The blind ids in the findings of the confirmed votes."""
+
+    _parsed: Workspace = field(init=False)
 
     def __post_init__(self) -> None:
         self.workspace = Workspace(self.group, seed=self.seed, repository=self.means.repository)
+        self._parsed = self.workspace
 
     @property
     def n_checks(self) -> int:
@@ -90,24 +95,11 @@ class GroupJudging:
             for name in self.n_leads:
                 await self._put_to_vote(name, [])
         after = _without(self.group, self._confirmed)
-        caught = tuple(
-            RankedCandidate(
-                name, None, None, flags={FLAG: True}, findings=vote.findings, rationale=vote.rationale
-            )
-            for name, vote in self._confirmed.items()
-        )
+        caught = tuple(self._confirmed)
         if not caught or _reason(after, self.rules) != "eligible":
-            return Judgement("skipped", _reason(after, self.rules), caught)
-        shown_as = by_trajectory(self.workspace)
+            return Judgement("skipped", _reason(after, self.rules), tuple(map(self._caught, caught)))
         ranked = await self._rank(after)
-        names = {
-            shown_as[one.trajectory_id]: by_trajectory(self.workspace)[one.trajectory_id] for one in caught
-        }
-        caught = tuple(
-            replace(one, findings=tuple(rename_owner(finding, names) for finding in one.findings))
-            for one in caught
-        )
-        return replace(ranked, candidates=(*ranked.candidates, *caught))
+        return replace(ranked, candidates=(*ranked.candidates, *map(self._caught, caught)))
 
     async def _rank(self, group: Group) -> Judgement:
         """Grade an eligible group, as often as the rules say, and confirm what was flagged."""
@@ -157,16 +149,16 @@ class GroupJudging:
         """Ask until one says no or enough have said yes; `votes` are those that were given already."""
         vote: Vote | None = None
         while len(votes) < self.rules.integrity_votes and all(votes):
-            # The first vote keeps the blind ids of the ranking, so that its findings can stand there.
-            seed = self.seed - SEED_STRIDE * len(votes)
-            workspace, checks = self._open(self.group, seed)
-            alone = show_only(workspace, by_trajectory(workspace)[name])
+            workspace, checks = self._open(self.group, self.seed - SEED_STRIDE * len(votes))
+            blind_id = by_trajectory(workspace)[name]
+            alone = show_only(workspace, blind_id)
             try:
                 cast = await ask_vote(alone, checks, self.talks)
             finally:
                 await _close(checks)
             votes.append(cast.is_violation)
-            vote = vote or cast
+            if vote is None:
+                vote, self._voted_as[name] = cast, blind_id
         is_confirmed = all(votes)
         if is_confirmed:
             self._confirmed[name] = vote or Vote(is_violation=True)
@@ -190,16 +182,33 @@ class GroupJudging:
             if verdict["trajectory_id"] in tiers:
                 verdict["tier_if_kept"] = tiers[str(verdict["trajectory_id"])]
 
+    def _caught(self, name: str) -> RankedCandidate:
+        """A violation that was never ranked."""
+        vote = self._confirmed[name]
+        flags, findings = {FLAG: True}, self._vote_findings(name)
+        return RankedCandidate(name, None, None, flags=flags, findings=findings, rationale=vote.rationale)
+
     def _with_vote_findings(self, candidate: RankedCandidate) -> RankedCandidate:
         """A violation that only votes have shown carries their findings."""
-        vote = self._confirmed.get(candidate.trajectory_id)
-        if vote is None or any(FLAG in finding.supports for finding in candidate.findings):
+        if any(FLAG in finding.supports for finding in candidate.findings):
             return candidate
-        return replace(candidate, findings=(*candidate.findings, *vote.findings))
+        return replace(
+            candidate, findings=(*candidate.findings, *self._vote_findings(candidate.trajectory_id))
+        )
+
+    def _vote_findings(self, name: str) -> tuple[Finding, ...]:
+        """What the first vote on a violation found, under the blind ids of the ranking."""
+        if name not in self._confirmed:
+            return ()
+        names = {self._voted_as.get(name, ""): by_trajectory(self.workspace)[name]}
+        return tuple(rename_owner(finding, names) for finding in self._confirmed[name].findings)
 
     def _open(self, group: Group, seed: int) -> tuple[Workspace, CheckRunner | None]:
         means = self.means
         workspace = Workspace(group, seed=seed, repository=means.repository)
+        if group is self.group and seed == self.seed:
+            # The same blind ids: what was parsed to count leads is not parsed again.
+            workspace.attempts = self._parsed.attempts
         if means.open_sandbox is None:
             return workspace, None
         runner = CheckRunner(

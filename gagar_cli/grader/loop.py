@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gagar_cli.core.ranking import RankedCandidate
-from gagar_cli.errors import ContextOverflowError, LimitError, VerdictError
+from gagar_cli.errors import ContextOverflowError, LimitError, VerdictError, WindowError
 from gagar_cli.grader.acceptance import Acceptance, SentBackError
 from gagar_cli.grader.client import CHARS_PER_TOKEN, EndpointClient, Reply, RequestedCall
 from gagar_cli.grader.context import count_chars, fit_messages
@@ -176,7 +176,7 @@ class Conversation:
         self._max_chars = min(self._max_chars, n_chars) / 2
         shorter = fit_messages(self._sent, int(self._max_chars))
         if self._max_chars < MIN_CONTEXT_CHARS or sum(map(count_chars, shorter)) >= n_chars:
-            raise LimitError("the model's window is too small for what may not be left out")
+            raise WindowError("the model's window is too small for what may not be left out")
         self._sent = shorter
 
     def _learn_density(self, reply: Reply, n_chars: int) -> None:

@@ -7,21 +7,29 @@ the message (turns, the repository, runs) cannot be looked up, so the overview's
 """
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
+from typing import Any
 
 from gagar_cli.core.submission import Submission
 from gagar_cli.core.verdict import MAX_UNPROVEN_SHARE, review, unproven_share
-from gagar_cli.errors import LimitError, VerdictError
+from gagar_cli.errors import LimitError, VerdictError, WindowError
 from gagar_cli.grader.acceptance import Acceptance, Outcome, lacking_proof
 from gagar_cli.grader.checks import CheckRunner
-from gagar_cli.grader.material import compose_material
+from gagar_cli.grader.client import CHARS_PER_TOKEN
+from gagar_cli.grader.context import count_chars
+from gagar_cli.grader.material import MAX_MATERIAL_CHARS, compose_material
 from gagar_cli.grader.prompts import opening
 from gagar_cli.grader.rules import GradingRules
 from gagar_cli.grader.talks import Talks
 from gagar_cli.grader.tool_schemas import SUBMIT, submit_schema
 from gagar_cli.grader.tools import Toolbox
 from gagar_cli.grader.workspace import Workspace
+
+MIN_MATERIAL_CHARS = 2_000
+_MATERIAL_SHARE = 0.75
+"""Of the room in the window; the rest is for the reply and for what is sent back."""
 
 
 async def judge(
@@ -44,7 +52,8 @@ async def judge(
         except (VerdictError, LimitError) as error:
             raise type(error)(f"{candidate}: {error.message}") from error
         alone.append(outcome.reviewed[0].submitted)
-    return _put_together(workspace, Submission(tuple(alone), None))
+    # Every finding is looked up again, in logs of any size: not on the event loop, which serves the other groups.
+    return await asyncio.to_thread(_put_together, workspace, Submission(tuple(alone), None))
 
 
 def show_only(workspace: Workspace, candidate: str) -> Workspace:
@@ -62,15 +71,42 @@ async def _converse(
 ) -> Outcome:
     submit = submit_schema(rules.rubric)
     if rules.is_static:
-        workspace = copy(workspace)
-        workspace.repository = None
-        toolbox = Toolbox(workspace, None, only=(SUBMIT,), submit=submit)
-        material = await asyncio.to_thread(compose_material, workspace)
-        messages = opening(workspace, rules.mode, rules.rubric, material)
-    else:
-        toolbox = Toolbox(workspace, checks, submit=submit)
-        messages = opening(workspace, rules.mode, rules.rubric)
-    acceptance = Acceptance(workspace, talks.limits.max_reasks, rules.rubric)
+        return await _converse_statically(workspace, talks, rules, submit)
+    toolbox = Toolbox(workspace, checks, submit=submit)
+    return await _hold(opening(workspace, rules.mode, rules.rubric), toolbox, talks, rules)
+
+
+async def _converse_statically(
+    workspace: Workspace, talks: Talks, rules: GradingRules, submit: Mapping[str, Any]
+) -> Outcome:
+    """With as much material as the window holds: less each time that the endpoint says it is too long."""
+    workspace = copy(workspace)
+    workspace.repository = None
+    toolbox = Toolbox(workspace, None, only=(SUBMIT,), submit=submit)
+    max_chars = material_chars(workspace, toolbox, rules, talks.limits.max_context_tokens)
+    while True:
+        if max_chars < MIN_MATERIAL_CHARS:
+            raise WindowError("the model's window is too small for the material of a static judge")
+        material = await asyncio.to_thread(compose_material, workspace, max_chars)
+        try:
+            return await _hold(opening(workspace, rules.mode, rules.rubric, material), toolbox, talks, rules)
+        except WindowError:
+            max_chars = min(max_chars, len(material)) // 2
+
+
+def material_chars(
+    workspace: Workspace, toolbox: Toolbox, rules: GradingRules, max_context_tokens: int
+) -> int:
+    """How much material a judge without tools is given at first."""
+    window = int(max_context_tokens * CHARS_PER_TOKEN)
+    room = window - count_chars(opening(workspace, rules.mode, rules.rubric)) - count_chars(toolbox.schemas)
+    return min(MAX_MATERIAL_CHARS, int(room * _MATERIAL_SHARE))
+
+
+async def _hold(
+    messages: Sequence[dict[str, str]], toolbox: Toolbox, talks: Talks, rules: GradingRules
+) -> Outcome:
+    acceptance = Acceptance(toolbox.workspace, talks.limits.max_reasks, rules.rubric)
     await talks.hold(messages, toolbox, acceptance)
     if acceptance.outcome is None:
         raise VerdictError("the conversation ended without an accepted submission")

@@ -19,6 +19,8 @@ PIECE_CHARS = 8_000
 """Of one long line, read on by column."""
 
 GUTTER = "│"
+_LOOKALIKES = str.maketrans({char: f"\\u{{{ord(char):x}}}" for char in "│┃╎╏┆┇┊┋║▏▕⎪⎥⎢⏐∣❘❙｜￨︱︲"})
+"""In names, which stand before the gutter: neither it nor what could be taken for it."""
 
 
 class Place(NamedTuple):
@@ -103,7 +105,7 @@ def cite(coordinate: str, text: str, focus: int = 0, *, number: int | None = Non
 
 def show_inline(text: str) -> str:
     """A name or short text within a line of ours: harmless, and unable to pose as a gutter."""
-    return escape_untrusted(text, keep_newlines=False).replace(GUTTER, "\\u{2502}")
+    return escape_untrusted(text, keep_newlines=False).translate(_LOOKALIKES)
 
 
 def page(

@@ -23,6 +23,10 @@ from gagar_cli.grader.replies import Reply, without_thinking
 MAX_SCHEMA_CALLS = 8
 """Of one constrained reply: a weak model that repeats itself comes to an end."""
 
+_ID_NAMES = ("candidate", "first", "second")
+_MAX_ID_CHARS = 4
+_MAX_ARGUMENT_CHARS = 80
+"""A weak model that repeats itself would fill its whole reply with one argument."""
 _DROPPED_KEYWORDS = ("description", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
 _MANUAL = """
@@ -140,7 +144,7 @@ def action_format(schemas: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         _object(
             {
                 "tool": {"type": "string", "enum": [schema["function"]["name"]]},
-                "arguments": _plain(schema["function"]["parameters"]),
+                "arguments": _bounded(_plain(schema["function"]["parameters"])),
             }
         )
         for schema in schemas
@@ -175,6 +179,17 @@ def _plain(schema: Any) -> Any:
     if "items" in plain:
         plain["items"] = _plain(plain["items"])
     return plain
+
+
+def _bounded(parameters: dict[str, Any]) -> dict[str, Any]:
+    """The parameters with an end to each plain text; what a submission holds deeper down stays as long as it is."""
+    properties = {
+        name: {**part, "maxLength": _MAX_ID_CHARS if name in _ID_NAMES else _MAX_ARGUMENT_CHARS}
+        if part == {"type": "string"} and name not in ("command", "order_reason")
+        else part
+        for name, part in parameters["properties"].items()
+    }
+    return {**parameters, "properties": properties}
 
 
 def _native(run: tuple[Mapping[str, Any], ...], passes_reasoning: object) -> Mapping[str, Any]:

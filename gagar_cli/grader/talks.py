@@ -40,7 +40,6 @@ class Talks:
             self.messages += conversation.messages
             for name in _COUNTS:
                 setattr(self.usage, name, getattr(self.usage, name) + getattr(conversation.usage, name))
-            self.usage.n_estimated_calls += conversation.usage.n_estimated_calls
 
     def _remaining(self) -> GroupLimits:
         n_tokens = self.limits.max_tokens - self.usage.n_input_tokens - self.usage.n_output_tokens

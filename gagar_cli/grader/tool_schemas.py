@@ -152,7 +152,7 @@ READING_SCHEMAS = [
     ),
     _schema(
         "view_test_output",
-        "The test output of an attempt; its end where no start is given.",
+        "The test output of an attempt; its last 40 lines where no start is given.",
         {"candidate": _CANDIDATE},
         _PAGE,
     ),

@@ -31,6 +31,8 @@ from gagar_cli.grader.tool_schemas import (
 from gagar_cli.grader.variants import compare_all
 from gagar_cli.grader.workspace import Attempt, Workspace
 
+TAIL_LINES = 40
+"""Of a test output where no start is given: its summary and the last failure."""
 _TOLD_CHARS = 120
 _MAX_TOLD = 10
 """Of what a wrong call gave, so much is repeated in its answer."""
@@ -47,7 +49,7 @@ class Toolbox:
         *,
         submit: Mapping[str, Any] = SUBMIT_SCHEMA,
     ) -> None:
-        self._workspace = workspace
+        self.workspace = workspace
         self._checks = checks
         self._only = only
         self._submit = dict(submit)
@@ -97,13 +99,13 @@ class Toolbox:
 
     def _overview(self, arguments: Mapping[str, Any]) -> str:
         sandbox_name = self._checks.name if self._checks else None
-        return page(views.overview(self._workspace, sandbox_name), _start(arguments))
+        return page(views.overview(self.workspace, sandbox_name), _start(arguments))
 
     def _list_files(self, arguments: Mapping[str, Any]) -> str:
-        if self._workspace.repository is None:
+        if self.workspace.repository is None:
             raise _BadCallError("no repository is supplied for this task")
         prefix = _text(arguments, "path", default="").strip("/")
-        paths = self._workspace.repository.list_files()
+        paths = self.workspace.repository.list_files()
         inside = [path for path in paths if not prefix or path == prefix or path.startswith(prefix + "/")]
         return page(
             views.listed_files(inside, prefix), _start(arguments), empty=f"no files under {_quoted(prefix)}"
@@ -112,7 +114,7 @@ class Toolbox:
     def _read_file(self, arguments: Mapping[str, Any]) -> str:
         path = _text(arguments, "path")
         candidate = self._attempt(arguments).blind_id if arguments.get("candidate") else None
-        view = views.file_lines(self._workspace, path, candidate)
+        view = views.file_lines(self.workspace, path, candidate)
         if view is None:
             raise _BadCallError(self._why_no_text(path, candidate))
         shown = page(view.lines, _start(arguments), empty="the file is empty", column=_column(arguments))
@@ -120,7 +122,7 @@ class Toolbox:
 
     def _why_no_text(self, path: str, candidate: str | None) -> str:
         where = "as this candidate leaves it" if candidate else "at the base commit"
-        repository = self._workspace.repository
+        repository = self.workspace.repository
         reason = "" if repository else " (no repository is supplied)"
         if repository and path in repository.list_files():
             reason = " (the file is binary or too large, or the patch removes it)"
@@ -139,7 +141,7 @@ class Toolbox:
             pattern = expression(text) if is_expression else literal(text)
         except BadExpressionError as error:
             raise _BadCallError(f"text is no regular expression: {show_inline(str(error))}") from error
-        hits = views.search_lines(self._workspace, pattern, where, candidate)
+        hits = views.search_lines(self.workspace, pattern, where, candidate)
         empty = "no line matches that expression" if is_expression else "no line contains that text"
         return page(hits, _start(arguments), empty=empty)
 
@@ -156,7 +158,7 @@ class Toolbox:
 
     def _compare_patches(self, arguments: Mapping[str, Any]) -> str:
         if not arguments.get("first") and not arguments.get("second"):
-            candidates = [self._workspace.attempts[name] for name in self._workspace.candidates]
+            candidates = [self.workspace.attempts[name] for name in self.workspace.candidates]
             return page(as_lines(compare_all(candidates)), _start(arguments))
         first, second = self._attempt(arguments, "first"), self._attempt(arguments, "second")
         return page(views.compare_lines(first, second), _start(arguments))
@@ -177,7 +179,7 @@ class Toolbox:
 
     def _view_test_output(self, arguments: Mapping[str, Any]) -> str:
         lines = views.test_output_lines(self._attempt(arguments))
-        start = _integer(arguments, "start", default=max(1, len(lines) - 99))
+        start = _integer(arguments, "start", default=max(1, len(lines) - TAIL_LINES + 1))
         return page(lines, start, empty="no test output is recorded", column=_column(arguments))
 
     async def _run_check(self, arguments: Mapping[str, Any]) -> str:
@@ -198,24 +200,24 @@ class Toolbox:
         else:
             number, result = await self._checks.run(candidate, command, seconds)
             head = [describe(candidate, number, result)]
-        lines = views.execution_lines(self._workspace, candidate, number)
+        lines = views.execution_lines(self.workspace, candidate, number)
         more = f'view_output(candidate="{candidate}", number={number}, start=…)'
         return "\n".join([*head, *head_and_tail(lines, more)])
 
     def _view_output(self, arguments: Mapping[str, Any]) -> str:
         candidate = self._attempt(arguments).blind_id
         number = _integer(arguments, "number", default=1)
-        if (candidate, number) not in self._workspace.executions:
+        if (candidate, number) not in self.workspace.executions:
             raise _BadCallError(f"{candidate} has no command number {number}")
-        lines = views.execution_lines(self._workspace, candidate, number)
+        lines = views.execution_lines(self.workspace, candidate, number)
         return page(lines, _start(arguments), empty="no output", column=_column(arguments))
 
     def _attempt(self, arguments: Mapping[str, Any], key: str = "candidate") -> Attempt:
         name = _text(arguments, key)
-        if name not in self._workspace.attempts:
-            ids = ", ".join(self._workspace.attempts)
+        if name not in self.workspace.attempts:
+            ids = ", ".join(self.workspace.attempts)
             raise _BadCallError(f"{key} is {_quoted(name)}, expected one of {ids}")
-        return self._workspace.attempts[name]
+        return self.workspace.attempts[name]
 
 
 def _refuse_unknown(name: str, arguments: Mapping[str, Any], schemas: list[dict[str, Any]]) -> None:

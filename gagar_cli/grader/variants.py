@@ -32,6 +32,13 @@ class Variant(NamedTuple):
 
     candidates: list[str]
     lines: list[PatchLine]
+    """As the first of them has it."""
+    texts: set[tuple[str, ...]]
+
+    @property
+    def differs(self) -> bool:
+        """Whether they are the same but for white space."""
+        return len(self.texts) > 1
 
 
 def compare_all(attempts: Sequence[Attempt]) -> list[Line]:
@@ -78,7 +85,7 @@ def _file_places(path: str, files: dict[str, list[PatchFile]], names: Sequence[s
         for letter, variant in zip(_letters(), variants, strict=False):
             first = variant.candidates[0]
             same = "all" if len(variant.candidates) == len(names) > 1 else " ".join(variant.candidates)
-            yield f"  {letter}: {same}"
+            yield f"  {letter}: {same}{' (white space differs)' if variant.differs else ''}"
             yield from (_place(first, path, line) for line in variant.lines[:MAX_VARIANT_LINES])
             n_more = len(variant.lines) - MAX_VARIANT_LINES
             if n_more > 0:
@@ -102,7 +109,9 @@ def find_variants(changes: dict[str, list[PatchLine]]) -> list[Variant]:
     variants: dict[tuple[str, ...], Variant] = {}
     for name, lines in changes.items():
         key = tuple(line.marker + "".join(line.text.split()) for line in lines if line.text.strip())
-        variants.setdefault(key, Variant([], lines)).candidates.append(name)
+        variant = variants.setdefault(key, Variant([], lines, set()))
+        variant.candidates.append(name)
+        variant.texts.add(tuple(line.marker + line.text for line in lines))
     return sorted(variants.values(), key=lambda variant: -len(variant.candidates))
 
 

@@ -18,6 +18,7 @@ MAX_SEARCH_HITS = 2_000
 EVERY_LINE_CRLF = "every line of this file ends with CRLF"
 MAX_SHOWN_LEADS, MAX_NAMED_TURNS = 12, 60
 """Of one attempt, in the overview: what it did must not push the others out of sight."""
+MAX_SHOWN_FILES = 60
 _FEW_HITS = 20
 """More are counted by whose they are, above the list."""
 
@@ -43,11 +44,15 @@ def overview(workspace: Workspace, sandbox_name: str | None) -> list[str]:
 
 def patch_lines(attempt: Attempt, path: str | None) -> Lines:
     """A candidate's patch, or one file of it; as plain text where no file of it could be read."""
+    return as_lines([line for part in patch_parts(attempt, path) for line in part])
+
+
+def patch_parts(attempt: Attempt, path: str | None = None) -> list[list[Line]]:
+    """A candidate's patch as `patch_lines` shows it: what is wrong with it, then file by file."""
     lines: list[Line] = [Place("not applicable", refusal) for refusal in attempt.refusals]
     lines += _numbered(f"{attempt.blind_id}:{RAW_PATCH}", attempt.raw_lines)
-    for file in attempt.patch.files if path is None else attempt.sections(path):
-        lines += _file_lines(attempt.blind_id, file)
-    return as_lines(lines)
+    files = attempt.patch.files if path is None else attempt.sections(path)
+    return [lines, *(list(_file_lines(attempt.blind_id, file)) for file in files)]
 
 
 def compare_lines(first: Attempt, second: Attempt) -> list[str]:
@@ -198,7 +203,9 @@ def _touched_files(workspace: Workspace) -> list[str]:
         for file in attempt.patch.files:
             touched.setdefault(file.path, []).append(f"{attempt.blind_id} +{file.n_added} -{file.n_removed}")
     by_interest = sorted(touched.items(), key=lambda entry: (-len(entry[1]), entry[0]))
-    return [cite(f"  {', '.join(sizes)}", path) for path, sizes in by_interest]
+    shown = [cite(f"  {', '.join(sizes)}", path) for path, sizes in by_interest[:MAX_SHOWN_FILES]]
+    n_more = len(by_interest) - len(shown)
+    return [*shown, *([f"  and {n_more} more files, touched by few"] if n_more else [])]
 
 
 def _file_lines(blind_id: str, file: PatchFile) -> Iterator[Line]:

@@ -135,7 +135,9 @@ class Workspace:
             known += (line.text for line in lines if line.marker != "+")
             old_paths |= {file.old_path} if file.old_path else set()
         if self.repository is not None:
-            known += (line for path in old_paths for line in split_lines(self.repository.read_text(path) or ""))
+            known += (
+                line for path in old_paths for line in split_lines(self.repository.read_text(path) or "")
+            )
         return AddedLines(by_path, known, self.problem_statement)
 
     def next_execution(self, candidate: str, lines: Sequence[str]) -> int:

@@ -6,6 +6,7 @@ empty id, an infinite reward) makes the whole batch go the slow way, which finds
 
 import polars as pl
 
+from gagar_cli.core.schema import MAX_REWARD
 from gagar_cli.io.records import ALIASES, MAX_KEY_CHARS, Fields
 
 _TYPES: dict[str, type[pl.DataType]] = {
@@ -104,5 +105,7 @@ def _checked(column: pl.Series, name: str, type_: type[pl.DataType]) -> pl.Serie
     if made.null_count() != column.null_count() or (name in _COUNTS and (made < 0).any()):
         return None
     if type_ == pl.Float64 and (made.is_infinite().any() or (name == "advantage" and made.is_nan().any())):
+        return None
+    if name == "reward" and (made.abs().fill_nan(0) > MAX_REWARD).any():
         return None
     return made.fill_null(value=False) if name in _FLAGS else made

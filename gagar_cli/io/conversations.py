@@ -52,7 +52,10 @@ class ConversationLog:
         self._n_bytes += len(frame)
 
     def _failure(self, error: OSError) -> OutputError:
-        return OutputError(f"{show_path(self.path)}: {(error.strerror or str(error)).lower()}")
+        return OutputError(
+            f"{show_path(self.path)}: {(error.strerror or str(error)).lower()}",
+            "rankings in the ledger are safe: the same command goes on from them",
+        )
 
 
 def _complete_bytes(descriptor: int) -> int:

@@ -95,12 +95,19 @@ class Dump:
             made.append((task, trajectory))
         return made
 
-    def iter_records(self) -> Iterator[dict[str, object]]:
-        """Every record of the index in its order with all its fields, exploded ones laid over their parent."""
+    def iter_records(self, columns: Sequence[str] | None = None) -> Iterator[dict[str, object]]:
+        """Every record of the index in its order with all its fields, exploded ones laid over their parent.
+
+        `columns`: paths of which at least the fields that they begin with are wanted, for files that are read by columns.
+        """
+        names = None
+        if columns is not None:
+            paths = [*columns, *([self._explode] if self._explode else [])]
+            names = list(dict.fromkeys(name for path in paths for name in (path, path.partition(".")[0])))
         for (number,), rows in self.index.group_by("source", maintain_order=True):
             source = self._sources[number]
             places, spread = _distinct_places(rows)
-            for record, items in zip(source.read_whole(places), spread, strict=True):
+            for record, items in zip(source.read_whole(places, names), spread, strict=True):
                 for item in items:
                     yield record if item is None else exploded(record, self._explode, item)
 
@@ -175,16 +182,14 @@ def open_dump(paths: Sequence[str], options: ReadOptions) -> Dump:
         sources, notes = _open_sources(paths, options, opened)
         joins: Joins | None = None
         if options.joins:
-            if options.explode is not None:
-                raise UsageError(
-                    "--join and --explode cannot be used together", "explode with `gagar convert` first"
-                )
             joins = Joins(
                 options.joins, [each.run_directory for each in sources if isinstance(each, NativeSource)]
             )
             opened.callback(joins.close)
-            sources = [*(JoinedSource(source, joins, fields) for source in sources)]
+            sources = [*(JoinedSource(source, joins, fields, options.explode) for source in sources)]
         index, report = Scan(sources, fields, options).run()
+        if joins is not None:
+            joins.refuse_shared()
         joined = joins.notes() if joins is not None else ()
         report = replace(report, notes=(*notes, *report.notes, *joined))
         resources = opened.pop_all()
@@ -232,6 +237,10 @@ def _open_source(path: str, opened: Opened, options: ReadOptions) -> Source:
         explode=options.explode,
         max_record_bytes=options.max_record_bytes,
         skim=(*options.extras, options.group_by or "") if options.is_index_only else None,
+        # What a join or a prompt needs lies outside of the columns of a table.
+        flat=None
+        if options.joins or options.group_by in ("prompt", "directory")
+        else (*options.extras, options.group_by or ""),
     )
 
 
@@ -251,6 +260,8 @@ def _distinct_places(rows: pl.DataFrame) -> tuple[list[Place], list[list[int | N
 def _segments_of(index: pl.DataFrame) -> dict[int, list[int]]:
     """For each first row of a trajectory in several records: all its rows in the order of `segment`."""
     rows = pl.int_range(index.height, dtype=pl.UInt32, eager=True).alias("row")
+    if (index["primary_row"] == rows).all():
+        return {}
     parts = index.select("primary_row", "segment", rows).filter(pl.col("primary_row").is_duplicated())
     grouped: dict[int, list[int]] = {}
     for primary, row in parts.sort("segment", "row").select("primary_row", "row").iter_rows():

@@ -122,7 +122,11 @@ class FollowedDump:
     def first_image(self) -> str | None:
         """The docker image that the first record names."""
         first = next((rows[0] for rows in self._groups.values()), None)
-        return None if first is None else self._read(first, passed=False, reward=0.0)[0].docker_image
+        if first is None:
+            return None
+        record = self._read_records([first])[id(first.tail), first.place]
+        member = Member((first,), passed=False, invalid=False, reward=0.0)
+        return self._build(first, record, member)[0].docker_image
 
     def read_group(self, key: GroupKey, members: Sequence[Member]) -> Group:
         """A group of these members, with their heavy columns.
@@ -130,10 +134,11 @@ class FollowedDump:
         Raises:
             InputError: a heavy field has a wrong type, or the file changed.
         """
+        records = self._read_records([row for member in members for row in member.rows])
         task: Task | None = None
         trajectories = []
         for member in members:
-            parts = [self._read(row, passed=member.passed, reward=member.reward) for row in member.rows]
+            parts = [self._build(row, records[id(row.tail), row.place], member) for row in member.rows]
             task = task or parts[0][0]
             first = parts[0][1]
             is_split = len(parts) > 1
@@ -242,8 +247,18 @@ class FollowedDump:
             hint = error.hint or "`--on-bad-record skip` leaves bad records out and counts them"
             raise InputError(error.message, hint) from error
 
-    def _read(self, row: Row, *, passed: bool, reward: float) -> tuple[Task, Trajectory]:
-        record = next(iter(row.tail.read([row.place])))
+    def _read_records(self, rows: Sequence[Row]) -> dict[tuple[int, Place], dict[str, object]]:
+        """The records of rows by tail and place: each once, and those of one tail together."""
+        wanted: dict[int, tuple[Tail, set[Place]]] = {}
+        for row in rows:
+            wanted.setdefault(id(row.tail), (row.tail, set()))[1].add(row.place)
+        return {
+            (key, place): record
+            for key, (tail, places) in wanted.items()
+            for place, record in zip(sorted(places), tail.read(sorted(places)), strict=True)
+        }
+
+    def _build(self, row: Row, record: Mapping[str, object], member: Member) -> tuple[Task, Trajectory]:
         if row.item is not None:
             record = exploded(record, self._options.explode, row.item)
         try:
@@ -251,8 +266,8 @@ class FollowedDump:
                 record,
                 self._fields,
                 trajectory_id=row.trajectory_id,
-                reward=reward,
-                passed=passed,
+                reward=member.reward,
+                passed=member.passed,
                 where=row.where,
             )
         except InputError as error:

@@ -7,18 +7,13 @@ batch of Parquet.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
-import numpy as np
 import polars as pl
-import pyarrow as pa
-import pyarrow.parquet as pq
 
-from gagar_cli.core.text import escape_untrusted, shorten
-from gagar_cli.errors import InputError, UsageError
+from gagar_cli.errors import UsageError
 from gagar_cli.io.dump import Dump
 from gagar_cli.io.jsonl import dump_line
 from gagar_cli.io.jsonl_copy import LineSplicer, Piece
@@ -32,11 +27,6 @@ _CHUNK_ROWS = 4096
 _LINES_A_REPORT = 256
 Report = Callable[[int, int, str], None]
 """Told how many records are done, of how many, and what is done with them."""
-_BATCH_BYTES = 16 * 1024**2
-_MIN_BATCH_ROWS, _MAX_BATCH_ROWS = 16, 4096
-_TABLE_BYTES = 32 * 1024**2
-_MAX_TABLE_ROWS = 131_072
-"""A table becomes a row group: small enough for memory, large enough to compress."""
 
 
 def is_parquet(path: str) -> bool:
@@ -80,7 +70,10 @@ def write_full_copy(
             except FooterRefusedError:
                 stream.seek(0)
                 stream.truncate()
-        return _write_parquet(stream, shards, index, added)
+        # Its library costs a tenth of a second, which a splice has no use for.
+        from gagar_cli.io.parquet_rewrite import rewrite_parquet
+
+        return rewrite_parquet(stream, shards, index, added)
 
 
 def _lines(dump: Dump, added: pl.DataFrame, replaced: set[str]) -> Iterator[Sequence[Piece]]:
@@ -89,7 +82,7 @@ def _lines(dump: Dump, added: pl.DataFrame, replaced: set[str]) -> Iterator[Sequ
     values = (row for chunk in chunks for row in chunk.iter_rows(named=True))
     if not dump.is_spliceable:
         for record, members in zip(dump.iter_records(), values, strict=True):
-            replaced |= _lost(record, members)
+            replaced |= lost_names(record, members)
             yield (dump_line(_overlay(record, members)),)
         return
     splicer = LineSplicer(added.columns, KEPT_AS)
@@ -98,7 +91,7 @@ def _lines(dump: Dump, added: pl.DataFrame, replaced: set[str]) -> Iterator[Sequ
     replaced |= splicer.replaced
 
 
-def _lost(names: Collection[str], added: Collection[str]) -> set[str]:
+def lost_names(names: Collection[str], added: Collection[str]) -> set[str]:
     """Columns that are replaced and not kept under another name."""
     return {name for name in added if name in names and (name not in KEPT_AS or KEPT_AS[name] in names)}
 
@@ -118,113 +111,13 @@ def _counted(
 
 
 def _splice_parquet(stream: BinaryIO, shard: str, added: pl.DataFrame) -> tuple[str, ...]:
-    present = splice_columns(stream, shard, added, lambda name, names: _new_name(name, names, added.columns))
-    lost = _lost(present, added.columns)
+    present = splice_columns(stream, shard, added, lambda name, names: new_name(name, names, added.columns))
+    lost = lost_names(present, added.columns)
     return tuple(name for name in added.columns if name in lost)
 
 
-def _new_name(name: str, present: Collection[str], added: Collection[str]) -> str | None:
+def new_name(name: str, present: Collection[str], added: Collection[str]) -> str | None:
     """What a column of the dump is called in the copy; None where it is replaced."""
     if name in KEPT_AS and KEPT_AS[name] not in present:
         return KEPT_AS[name]
     return None if name in added else name
-
-
-def _write_parquet(
-    stream: BinaryIO, shards: Sequence[str], index: pl.DataFrame, added: pl.DataFrame
-) -> tuple[str, ...]:
-    lost: set[str] = set()
-    schema: Any = None
-    writer: Any = None
-    first_row = 0
-    try:
-        for number, shard in enumerate(shards):
-            lines = index.filter(pl.col("source") == number)["line"].to_numpy()
-            with _mapped(shard), pq.ParquetFile(shard, buffer_size=1024**2, pre_buffer=False) as file:
-                names, found = _renamed(file.schema_arrow, added)
-                lost |= _lost(file.schema_arrow.names, added.columns)
-                if writer is None:
-                    schema, columns = _extended(found, added)
-                    writer = pq.ParquetWriter(stream, schema, compression=_codec(file))
-                elif not found.equals(pa.schema([schema.field(name) for name in found.names])):
-                    raise InputError(
-                        f"{show_path(shard)}: columns differ from those of {show_path(shards[0])}",
-                        "copy such files one by one, or name the output `.jsonl`",
-                    )
-                for table, start in _tables(file, lines, show_path(shard)):
-                    part = added.slice(first_row + start, table.num_rows).to_arrow().cast(columns)
-                    arrays = [table.column(name) for name in names] + part.columns
-                    writer.write_table(pa.table(arrays, schema=schema))
-            first_row += len(lines)
-    finally:
-        if writer is not None:
-            writer.close()
-    return tuple(name for name in added.columns if name in lost)
-
-
-def _renamed(schema: Any, added: pl.DataFrame) -> tuple[list[str], Any]:
-    """Columns of a file that are kept, by their old names, and their schema under the new ones."""
-    names = []
-    fields = []
-    for field in schema:
-        new_name = _new_name(field.name, schema.names, added.columns)
-        if new_name is not None:
-            names.append(field.name)
-            fields.append(field.with_name(new_name))
-    return names, pa.schema(fields, metadata=schema.metadata)
-
-
-def _extended(schema: Any, added: pl.DataFrame) -> tuple[Any, Any]:
-    columns = added.head(0).to_arrow(compat_level=pl.CompatLevel.oldest()).schema
-    return pa.schema([*schema, *columns], metadata=schema.metadata), columns
-
-
-def _codec(file: Any) -> str:
-    """The compression of the file's first column; the copy is compressed alike."""
-    metadata = file.metadata
-    if not metadata.num_row_groups or not metadata.num_columns:
-        return "zstd"
-    codec = str(metadata.row_group(0).column(0).compression).lower()
-    return {"uncompressed": "none", "lz4_raw": "lz4"}.get(codec, codec)
-
-
-def _tables(file: Any, lines: Any, name: str) -> Iterator[tuple[Any, int]]:
-    """The rows that the index has, in tables of bounded bytes, each with its place among them."""
-    pending: list[Any] = []
-    n_before = 0
-    n_given = 0
-    for batch in file.iter_batches(_rows_at_once(file)):
-        start, stop = np.searchsorted(lines, (n_before + 1, n_before + batch.num_rows + 1))
-        is_whole = stop - start == batch.num_rows
-        pending.append(batch if is_whole else batch.take(pa.array(lines[start:stop] - n_before - 1)))
-        n_before += batch.num_rows
-        n_rows = sum(each.num_rows for each in pending)
-        if n_rows >= _MAX_TABLE_ROWS or sum(each.nbytes for each in pending) >= _TABLE_BYTES:
-            yield pa.Table.from_batches(pending), n_given
-            pending = []
-            n_given += n_rows
-    if pending:
-        yield pa.Table.from_batches(pending), n_given
-        n_given += sum(each.num_rows for each in pending)
-    if n_given != len(lines):
-        raise InputError(f"{name}: the file changed while it was read")
-
-
-def _rows_at_once(file: Any) -> int:
-    """How many rows to decode together; the footer's sizes do not tell, as a repeated value is stored once."""
-    first = next(file.iter_batches(_MIN_BATCH_ROWS), None)
-    if first is None or not first.num_rows:
-        return _MIN_BATCH_ROWS
-    return int(
-        np.clip(_BATCH_BYTES * first.num_rows // max(first.nbytes, 1), _MIN_BATCH_ROWS, _MAX_BATCH_ROWS)
-    )
-
-
-@contextmanager
-def _mapped(path: str) -> Iterator[None]:
-    """Errors of pyarrow as errors of the input."""
-    try:
-        yield
-    except pa.ArrowException as error:
-        detail = shorten(escape_untrusted(str(error), keep_newlines=False), 200)
-        raise InputError(f"{show_path(path)}: cannot be copied: {detail}") from error

@@ -7,6 +7,7 @@ reading, therefore `passed` and `invalid` are worked out there, for all rows at 
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import polars as pl
 
 from gagar_cli.core.text import escape_untrusted, shorten
@@ -34,6 +35,8 @@ _RAW_SCHEMA: dict[str, type[pl.DataType]] = {
     "n_output_tokens": pl.Int64,
     "advantage": pl.Float64,
 }
+_FLAGS = ("infra_failure", "mask_sample")
+"""False where nothing is told; the other columns are null then."""
 INDEX_COLUMNS = (
     "source", "line", "item", "offset", "length", "group", "step", "group_id", "trajectory_id", "segment",
     "primary_row", "reward", "passed", "invalid", "invalid_reason", "n_turns", "n_output_tokens", "advantage",
@@ -85,57 +88,86 @@ class IndexBuilder:
         if len(self._rows) >= _CHUNK_ROWS:
             self._pack()
 
-    def add_table(self, source: int, first_line: int, scalars: pl.DataFrame) -> None:
-        """Append neighbouring records whose scalars are clean: the columns of `Scalars`, with the key as `group_id`."""
-        self._pack()
-        keys = scalars.select("step", "group_id").unique(maintain_order=True)
-        codes = [self._codes.setdefault(key, len(self._codes)) for key in keys.iter_rows()]
-        coded = scalars.join(
-            keys.with_columns(pl.Series("group", codes, dtype=pl.UInt32)),
-            on=["step", "group_id"],
-            how="left",
-            nulls_equal=True,
-            maintain_order="left",
-        )
-        placed = coded.with_columns(
-            pl.lit(source, dtype=pl.UInt32).alias("source"),
-            pl.int_range(first_line, first_line + coded.height, dtype=pl.Int64).alias("line"),
-            *(pl.lit(None, dtype=_RAW_SCHEMA[name]).alias(name) for name in ("item", "offset", "length")),
-        )
-        self._chunks.append(placed.select(*_RAW_SCHEMA))
-        self.n_rows += coded.height
+    def add_table(
+        self, source: int, first_line: int, scalars: pl.DataFrame, spans: pl.DataFrame | None = None
+    ) -> None:
+        """Append neighbouring records whose scalars are clean: the columns of `Scalars`, with the key as `group_id`.
 
-    def finish(self, *, has_resolved: bool, pass_threshold: float) -> tuple[pl.DataFrame, int]:
-        """The index but for `primary_row`, and how many valid rows have a reward that contradicts `resolved`."""
+        `spans` has their `offset` and `length` where they are lines.
+        """
         self._pack()
-        raw = pl.concat(self._chunks) if self._chunks else pl.DataFrame(schema=_RAW_SCHEMA)
+        placed = scalars.with_columns(
+            self._coded(scalars),
+            pl.lit(source, dtype=pl.UInt32).alias("source"),
+            pl.int_range(first_line, first_line + scalars.height, dtype=pl.Int64).alias("line"),
+            *(() if spans is None else spans.get_columns()),
+        )
+        self._keep(placed)
+        self.n_rows += placed.height
+
+    def _coded(self, scalars: pl.DataFrame) -> pl.Series:
+        """The code of every row's group; groups that are new get the next ones."""
+        names = ["step", "group_id"] if scalars["step"].null_count() < scalars.height else ["group_id"]
+        keys = scalars.select(names).unique(maintain_order=True)
+        # By columns: rows of a frame come ten times as slowly as the items of two lists.
+        steps = keys["step"].to_list() if len(names) > 1 else [None] * keys.height
+        codes = self._codes
+        told = zip(steps, keys["group_id"].to_list(), strict=True)
+        made = [codes.setdefault(key, len(codes)) for key in told]
+        keys = keys.with_columns(pl.Series("group", made, dtype=pl.UInt32))
+        return scalars.select(names).join(
+            keys, on=names, how="left", nulls_equal=True, maintain_order="left"
+        )["group"]
+
+    def finish(
+        self, *, has_resolved: bool, pass_threshold: float, by_reward: Sequence[int] = ()
+    ) -> tuple[pl.DataFrame, int]:
+        """The index but for `primary_row`, and how many valid rows have a reward that contradicts `resolved`.
+
+        `by_reward`: the sources without a verdict in a dump of which others have one.
+        """
+        self._pack()
+        raw = _concatenated(self._chunks)
         self._chunks = []
         group_ids = pl.Series("group_id", [group_id for _, group_id in self._codes], dtype=pl.String)
         frame = raw.with_columns(group_ids.gather(raw["group"]).alias("group_id"))
-        frame = _judge(frame, has_resolved=has_resolved, pass_threshold=pass_threshold)
+        told = pl.lit(has_resolved) & ~pl.col("source").is_in(list(by_reward))
+        frame = _judge(frame, told if by_reward else pl.lit(has_resolved), pass_threshold=pass_threshold)
         disagree = ~pl.col("invalid") & ((pl.col("reward") >= pass_threshold) != pl.col("resolved"))
         return frame, int(frame.select(disagree.sum()).item() or 0)
 
     def _pack(self) -> None:
         if self._rows:
-            self._chunks.append(pl.DataFrame(self._rows, schema=_RAW_SCHEMA, orient="row"))
+            self._keep(pl.DataFrame(self._rows, schema=_RAW_SCHEMA, orient="row"))
             self._rows = []
+
+    def _keep(self, chunk: pl.DataFrame) -> None:
+        told = [name for name in _RAW_SCHEMA if name in chunk.columns and _is_told(chunk[name])]
+        self._chunks.append(chunk.select(told))
+
+
+def has_repeats(index: pl.DataFrame) -> bool:
+    """Whether a trajectory occurs more than once; the cheap answer is enough for most dumps."""
+    # Hashes that differ are proof; those that meet are looked into.
+    keys = index.select(pl.col("trajectory_id").hash() ^ pl.col("group").cast(pl.UInt64).hash()).to_series()
+    ordered = np.sort(keys.to_numpy())
+    if not (ordered[1:] == ordered[:-1]).any():
+        return False
+    return bool(index.select(pl.struct("group", "trajectory_id").n_unique()).item() != index.height)
 
 
 def find_copies(index: pl.DataFrame) -> pl.DataFrame:
     """Records that repeat a trajectory without another `segment`: columns `row` and `first`, where it was before."""
     numbered = index.select("group", "trajectory_id", "segment", _row_numbers(index).alias("row"))
-    if not _has_repeats(index):
-        return numbered.head(0).select("row", pl.col("row").alias("first"))
     key = ("group", "trajectory_id", pl.col("segment").fill_null(-(2**31)))
     first = numbered.with_columns(pl.col("row").min().over(key).alias("first"))
     return first.filter(pl.col("row") != pl.col("first")).select("row", "first")
 
 
-def number_trajectories(index: pl.DataFrame) -> pl.DataFrame:
+def number_trajectories(index: pl.DataFrame, *, has_segments: bool) -> pl.DataFrame:
     """Adds `primary_row`, the first row of the same trajectory, and puts the columns in their order, extras last."""
     frame = index.with_columns(_row_numbers(index).alias("primary_row"))
-    if _has_repeats(index):
+    if has_segments:
         frame = frame.with_columns(pl.col("primary_row").min().over("group", "trajectory_id"))
     extras = [name for name in index.columns if name.startswith(extra_column(""))]
     return frame.select(*INDEX_COLUMNS, *extras)
@@ -177,6 +209,9 @@ def refuse_large_groups(index: pl.DataFrame, max_group_size: int, where: Callabl
     Raises:
         InputError: naming the group and its first record.
     """
+    # Counted by rows first: few dumps have segments, and no group is larger than its rows.
+    if np.bincount(index["group"].to_numpy(), minlength=1).max() <= max_group_size:
+        return
     numbered = index.select("group", "group_id", "primary_row", _row_numbers(index).alias("row"))
     primary = numbered.filter(pl.col("row") == pl.col("primary_row"))
     sizes = primary.group_by("group").agg(pl.len(), pl.col("group_id").first(), pl.col("row").first())
@@ -190,21 +225,30 @@ def refuse_large_groups(index: pl.DataFrame, max_group_size: int, where: Callabl
         )
 
 
-def _judge(frame: pl.DataFrame, *, has_resolved: bool, pass_threshold: float) -> pl.DataFrame:
+def _judge(frame: pl.DataFrame, has_resolved: pl.Expr, *, pass_threshold: float) -> pl.DataFrame:
     """Adds `invalid_reason`, `invalid`, `passed`, and makes `reward` the effective one."""
-    if frame["reward"].null_count() == frame.height:
-        frame = frame.with_columns(pl.col("resolved").cast(pl.Float64).alias("reward"))
+    if frame["reward"].has_nulls():
+        # A file may have verdicts only, and the next one rewards only.
+        is_unpaid = pl.col("reward").is_null().all().over("source")
+        verdict = pl.col("resolved").cast(pl.Float64)
+        frame = frame.with_columns(pl.when(is_unpaid).then(verdict).otherwise("reward").alias("reward"))
     usable = pl.col("reward").is_not_null() & pl.col("reward").is_not_nan()
     reason = (
         pl.when("infra_failure").then(pl.lit("infra_failure"))
         .when("mask_sample").then(pl.lit("mask_sample"))
-        .when(pl.lit(has_resolved) & pl.col("resolved").is_null()).then(pl.lit("not_evaluated"))
+        .when(has_resolved & pl.col("resolved").is_null()).then(pl.lit("not_evaluated"))
         .when(~usable).then(pl.lit("no_reward"))
         .otherwise(pl.lit(None, dtype=pl.String))
     )  # fmt: skip
+    is_bad = pl.col("infra_failure") | pl.col("mask_sample") | ~usable
+    is_bad |= has_resolved & pl.col("resolved").is_null()
+    passed = pl.when(has_resolved).then("resolved").otherwise(pl.col("reward") >= pass_threshold)
+    if not frame.select(is_bad.any()).item():
+        # One value for all rows: columns of a large dump that say nothing cost as much as those that do.
+        nothing = pl.lit(None, dtype=pl.String).alias("invalid_reason")
+        return frame.with_columns(nothing, pl.lit(value=False).alias("invalid"), passed.alias("passed"))
     frame = frame.with_columns(reason.alias("invalid_reason"))
     frame = frame.with_columns(pl.col("invalid_reason").is_not_null().alias("invalid"))
-    passed = pl.col("resolved") if has_resolved else pl.col("reward") >= pass_threshold
     return frame.with_columns(
         (~pl.col("invalid") & passed).fill_null(value=False).alias("passed"),
         pl.when(~pl.col("invalid")).then("reward").alias("reward"),
@@ -217,12 +261,25 @@ def locate(index: pl.DataFrame, sources: Sequence[Source], row: int) -> str:
     return f"{sources[number].name}:{line}" + ("" if item is None else f"[{item}]")
 
 
-def _has_repeats(index: pl.DataFrame) -> bool:
-    """Whether a trajectory may occur more than once; the cheap answer is enough for most dumps."""
-    key = pl.struct("group", "trajectory_id")
-    if index.select(key.hash().n_unique()).item() == index.height:
-        return False
-    return bool(index.select(key.n_unique()).item() != index.height)
+def _is_told(column: pl.Series) -> bool:
+    """Whether a column says anything: a large one that does not costs memory for nothing."""
+    return bool(column.any()) if column.name in _FLAGS else column.null_count() < len(column)
+
+
+def _concatenated(chunks: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """One frame of all columns; what no chunk tells is a single value, not one a row."""
+    told = [name for name in _RAW_SCHEMA if any(name in chunk.columns for chunk in chunks)]
+    untold = {name: _nothing(name) for name in _RAW_SCHEMA}
+    filled = (
+        chunk.with_columns(untold[name] for name in told if name not in chunk.columns).select(told)
+        for chunk in chunks
+    )
+    raw = pl.concat(filled) if chunks else pl.DataFrame(schema=_RAW_SCHEMA)
+    return raw.with_columns(untold[name] for name in _RAW_SCHEMA if name not in raw.columns)
+
+
+def _nothing(name: str) -> pl.Expr:
+    return pl.lit(False if name in _FLAGS else None, dtype=_RAW_SCHEMA[name]).alias(name)
 
 
 def _row_numbers(frame: pl.DataFrame) -> pl.Series:

@@ -40,7 +40,10 @@ class Joins:
         """Run directories of the dump; empty for one that has none."""
         self._spool: BinaryIO | None = None
         self._texts: dict[int, _Stored] = {}
-        self._used: set[int] = set()
+        self._used: dict[int, tuple[str, str]] = {}
+        """What has found its attempt: the attempt's id and place."""
+        self._shared: list[str] = []
+        self._n_shared = 0
         self._n_without = 0
         self._without: list[str] = []
         self._conflicts: list[str] = []
@@ -77,10 +80,37 @@ class Joins:
                     f"{where} ({escape_untrusted(str(instance_id), keep_newlines=False)[:80]})"
                 )
         for fact, source in facts:
-            self._used.add(id(fact))
+            if where is not None:
+                self._note_use(fact, source, fields.find(record, "trajectory_id"), where)
             self._lay(made, fact, fields, where=f"{where} against {source}" if where is not None else "")
         made.setdefault("resolved", None)
         return made
+
+    def refuse_shared(self) -> None:
+        """What is said of one attempt and would go to several.
+
+        Raises:
+            InputError: with the first places.
+        """
+        if self._n_shared:
+            more = f" and {self._n_shared - len(self._shared):,} more" if self._n_shared > _MAX_SHOWN else ""
+            raise InputError(
+                "\n".join(self._shared) + more,
+                "rows with `trajectory_id` or `attempt` say which one; attempts of several runs belong into a folder a run",
+            )
+
+    def _note_use(self, fact: Fact, source: str, trajectory_id: object, where: str) -> None:
+        if not fact.is_of_one:
+            return
+        attempt = (where if trajectory_id in (MISSING, None) else str(trajectory_id), where)
+        first = self._used.setdefault(id(fact), attempt)
+        # Segments of one attempt share what is said of it.
+        if fact.trajectory_id is None and first[0] != attempt[0]:
+            self._n_shared += 1
+            if len(self._shared) < _MAX_SHOWN:
+                self._shared.append(
+                    f"{where}: {source} says one thing about this attempt and the one at {first[1]}"
+                )
 
     def notes(self) -> Iterator[str]:
         """What did not fit together, the first ones by name."""
@@ -155,7 +185,7 @@ class Joins:
                     continue
                 found.append((fact, _short(unit)))
             if unit.are_others_unresolved and instance_id not in unit.facts:
-                found.append((Fact(resolved=False), _short(unit)))
+                found.append((Fact(resolved=False, is_of_one=False), _short(unit)))
         return found
 
     def _lay(self, record: dict[str, Any], fact: Fact, fields: Fields, *, where: str) -> None:

@@ -48,10 +48,13 @@ def show_value(value: object) -> str:
     return shorten(escape_untrusted(text, keep_newlines=False), 80)
 
 
-def read_lines(stream: BinaryIO, *, max_record_bytes: int = MAX_RECORD_BYTES) -> Iterator[Line]:
-    """The lines that are not blank, in order; a line over the limit is skipped piecewise, never held whole."""
-    offset = 0
-    number = 0
+def read_lines(
+    stream: BinaryIO, *, max_record_bytes: int = MAX_RECORD_BYTES, offset: int = 0, number: int = 0
+) -> Iterator[Line]:
+    """The lines that are not blank, in order; a line over the limit is skipped piecewise, never held whole.
+
+    `offset` bytes and `number` lines lie before where the stream stands.
+    """
     while text := stream.readline(max_record_bytes + 2):
         number += 1
         n_bytes = len(text)

@@ -49,19 +49,24 @@ class _Found(NamedTuple):
 
 
 def skim_lines(
-    stream: BinaryIO, names: Iterable[str], parse: Callable[[Line], Parsed], *, max_record_bytes: int
+    stream: BinaryIO,
+    names: Iterable[str],
+    parse: Callable[[Line], Parsed],
+    *,
+    max_record_bytes: int,
+    offset: int = 0,
+    number: int = 0,
 ) -> Iterator[tuple[LinePlace, Parsed]]:
     """Every line that is not blank: its object, or why there is none.
 
     An object has the members at the ends of its line, or all of them; `names` are never missing. `parse` is the whole
-    parse of one line.
+    parse of one line. `offset` bytes and `number` lines are left out.
     """
     finder = NameFinder(names)
     layouts = Layouts()
-    number = 0
     with ThreadPoolExecutor(1) as pool:
         waiting: tuple[_Block, list[_Found], Future[list[bool]]] | None = None
-        for block in _read_blocks(stream.fileno(), max_record_bytes):
+        for block in _read_blocks(stream.fileno(), max_record_bytes, offset):
             found, number = _find_lines(block, number, max_record_bytes, is_able=finder.is_able)
             spans = [each.edges.middle for each in found if each.edges]
             search = pool.submit(finder.search, block.content, spans)
@@ -133,10 +138,10 @@ def _find_lines(
     return found, number
 
 
-def _read_blocks(descriptor: int, max_record_bytes: int) -> Iterator[_Block]:
+def _read_blocks(descriptor: int, max_record_bytes: int, offset: int) -> Iterator[_Block]:
     # Two buffers in turn: fresh ones would cost more than what is read into them.
     buffers = [bytearray(_BLOCK_BYTES), bytearray(_BLOCK_BYTES)]
-    offset = turn = 0
+    turn = 0
     while n_read := os.preadv(descriptor, [buffers[turn]], offset):
         buffer = buffers[turn]
         n_lines = buffer.rfind(b"\n", 0, n_read) + 1

@@ -106,13 +106,13 @@ class Ledger:
     def _load(self, config: Mapping[str, object] | None, *, overwrite: bool) -> None:
         assert self._descriptor is not None  # noqa: S101 - for the type checker
         settings = None if config is None else json.loads(dump_line(config))
-        settings_path = Path(f"{self.path}.run.json")
+        settings_path = _settings_path(self.path)
         try:
             if overwrite:
                 os.ftruncate(self._descriptor, 0)
             n_bytes = self._read_records(must_be_ours=settings is not None)
             if self.records and settings is not None:
-                self._compare_settings(settings_path, settings)
+                self._compare_settings(settings)
             n_torn = os.fstat(self._descriptor).st_size - n_bytes
             if n_torn and settings is None:
                 hint = "a run that goes on drops what was torn; a file made by hand wants a newline"
@@ -143,26 +143,55 @@ class Ledger:
                 n_bytes += len(text)
         return n_bytes
 
-    def _compare_settings(self, settings_path: Path, settings: object) -> None:
-        if not settings_path.exists():
-            self.notes.append(
-                f"{show_path(settings_path)}: missing, the settings of earlier records are unknown"
-            )
+    def _compare_settings(self, settings: Mapping[str, object]) -> None:
+        earlier = read_settings(self.path)
+        if earlier is None:
+            missing = show_path(_settings_path(self.path))
+            self.notes.append(f"{missing}: missing, the settings of earlier records are unknown")
             return
-        try:
-            earlier = json.loads(settings_path.read_bytes())
-        except ValueError as error:
-            raise InputError(f"{show_path(settings_path)}: not JSON, expected a run's settings") from error
-        differing = list(_differences(earlier, settings))
-        if not differing:
-            return
-        listed = differing[:_MAX_LISTED_SETTINGS]
-        if len(differing) > len(listed):
-            listed.append(f"… {len(differing) - len(listed)} more")
-        raise UsageError(
-            f"{show_path(self.path)}: was written with other settings: {'; '.join(listed)}",
-            "give the old settings to go on, another output, or `--overwrite` to start anew",
-        )
+        refuse_other_settings(self.path, earlier, settings)
+
+
+def read_settings(path: str) -> dict[str, object] | None:
+    """The settings that a ledger's records were made with; None where they are not kept.
+
+    Raises:
+        InputError: they cannot be read.
+    """
+    settings_path = _settings_path(path)
+    try:
+        earlier = json.loads(settings_path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise InputError(f"{show_path(settings_path)}: {(error.strerror or str(error)).lower()}") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{show_path(settings_path)}: not JSON, expected a run's settings") from error
+    if not isinstance(earlier, dict):
+        raise InputError(f"{show_path(settings_path)} is {show_value(earlier)}, expected a run's settings")
+    return earlier
+
+
+def refuse_other_settings(path: str, earlier: Mapping[str, object], settings: Mapping[str, object]) -> None:
+    """Compare a run's settings with those of a ledger.
+
+    Raises:
+        UsageError: they differ.
+    """
+    differing = list(_differences(earlier, json.loads(dump_line(settings))))
+    if not differing:
+        return
+    listed = differing[:_MAX_LISTED_SETTINGS]
+    if len(differing) > len(listed):
+        listed.append(f"… {len(differing) - len(listed)} more")
+    raise UsageError(
+        f"{show_path(path)}: was written with other settings: {'; '.join(listed)}",
+        "give the old settings to go on, another output, or `--overwrite` to start anew",
+    )
+
+
+def _settings_path(path: str) -> Path:
+    return Path(f"{path}.run.json")
 
 
 def checksum(record: Mapping[str, object]) -> str:

@@ -15,6 +15,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from gagar_cli.core.batches import BoolArray, IntArray
+from gagar_cli.core.schema import MAX_REWARD
 from gagar_cli.core.turn_methods import Turns
 from gagar_cli.errors import InputError
 from gagar_cli.io.dump import Dump
@@ -47,7 +48,7 @@ def read_turns(dump: Dump, ranked: RankedIndex, mapping: Mapping[str, str]) -> T
     """
     reader = _TurnReader(dump, mapping)
     is_valid = ranked.trajectories.is_valid[ranked.trajectory_of_row]
-    for row, record in enumerate(dump.iter_records()):
+    for row, record in enumerate(dump.iter_records(reader.paths)):
         reader.add(row, record, is_needed=bool(is_valid[row]))
     return reader.finish(dump.index, ranked)
 
@@ -61,7 +62,7 @@ def read_masks(
         InputError: a valid trajectory has no mask, or it holds anything but 0 and 1; with the place.
     """
     is_valid = ranked.trajectories.is_valid[ranked.trajectory_of_row]
-    for row, record in enumerate(dump.iter_records()):
+    for row, record in enumerate(dump.iter_records([column])):
         found = look_up(record, column)
         value = from_json_text(found) if isinstance(found, str) else found
         if value in (MISSING, None) and not is_valid[row]:
@@ -91,6 +92,11 @@ class _TurnReader:
         self._rewards = array("d")
         self._rows_with: dict[str, int] = dict.fromkeys(TURN_FIELDS, 0)
         self._first_lacking: dict[str, int] = {}
+
+    @property
+    def paths(self) -> list[str]:
+        """What is read of each record."""
+        return list(self._paths.values())
 
     def add(self, row: int, record: Mapping[str, object], *, is_needed: bool) -> None:
         lists = {name: self._list(row, record, name) for name in TURN_FIELDS}
@@ -181,11 +187,11 @@ class _TurnReader:
         return self._codes.setdefault(key, len(self._codes))
 
     def _number(self, row: int, index: int, value: object) -> float:
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            raise self._error(
-                row, f"turn_rewards[{index}]", f"is {show_value(value)}, expected a finite number", None
-            )
-        return float(value)
+        number = value if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
+        if not -MAX_REWARD <= number <= MAX_REWARD:
+            expected = f"expected a finite number, at most {MAX_REWARD:g} in size"
+            raise self._error(row, f"turn_rewards[{index}]", f"is {show_value(value)}, {expected}", None)
+        return float(number)
 
     def _error(self, row: int, name: str, detail: str, hint: str | None) -> InputError:
         return InputError(f"{self._dump.where(row)}: {name} {detail}", hint)

@@ -19,6 +19,7 @@ from gagar_cli.io.formats.predictions import numbered, patch_of
 from gagar_cli.io.jsonl import dump_line, parse_object
 from gagar_cli.io.native_files import LOG_FOLDERS, Found
 from gagar_cli.io.records import Fields, look_up, prompt_key
+from gagar_cli.io.remote import masked
 from gagar_cli.io.sources import Place, Scanned
 from gagar_cli.io.streams import MAX_SPOOL_BYTES, show_path
 
@@ -90,7 +91,7 @@ class NativeSource:
 
     def scan(self, fields: Fields) -> Iterator[Scanned]:  # noqa: ARG002 - a record has all fields
         """Every record of the file, converted."""
-        file = self._found.file or NativeFile(self._found.path)
+        file = self._found.file or NativeFile(self._found.path, self._found.container)
         read = self._found.format.read
         if read is None:
             raise InputError(
@@ -108,7 +109,11 @@ class NativeSource:
         """The records at the given places."""
         return self.read_whole(places)
 
-    def read_whole(self, places: Sequence[Place]) -> Iterator[dict[str, object]]:
+    def read_whole(
+        self,
+        places: Sequence[Place],
+        columns: Sequence[str] | None = None,  # noqa: ARG002 - a line is read whole
+    ) -> Iterator[dict[str, object]]:
         """The records at the given places."""
         for text in self.read_texts(places):
             yield parse_object(text, self.name)
@@ -135,7 +140,7 @@ class NativeSource:
                 Place(row.line), InputError(f"{self.name}:{row.line}: {error.message}", error.hint)
             )
         self.group_id_source = str(record.get("group_id_source"))
-        record["source_path"] = self._found.path
+        record["source_path"] = masked(self._found.path)
         record["source_row"] = row.line
         offset, length = self._spool.append(dump_line(record))
         return Scanned(Place(row.line, offset, length), record)

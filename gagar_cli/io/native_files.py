@@ -9,13 +9,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
 from gagar_cli.errors import InputError, UsageError
 from gagar_cli.io.formats import FORMATS, recognise
 from gagar_cli.io.formats.base import Format
-from gagar_cli.io.formats.files import NativeFile
+from gagar_cli.io.formats.files import Container, NativeFile
+from gagar_cli.io.remote import is_remote, masked
 from gagar_cli.io.streams import SHARD_SUFFIXES, Opened, list_shards, show_path
 
 SUFFIXES = (".json", ".jsonl", ".traj", ".pred", ".parquet", ".pt", ".pkl", ".jsonl.gz", ".jsonl.zst")
@@ -32,6 +34,7 @@ class Found:
     format: Format
     why: str
     run_directory: str
+    container: Container
     file: NativeFile | None = None
     """Kept open where it was expanded or came from a pipe."""
 
@@ -61,6 +64,10 @@ def find_native(
     others: list[Other] = []
     notes: list[str] = []
     for path in paths:
+        if is_remote(path):
+            for shard in list_shards(path):
+                _sort_in(_recognised(shard, forced, stack), found, others)
+            continue
         if path != "-" and Path(path).is_dir():
             inside, unknown = _in_folder(path, forced, stack)
             kept = _without_companions(inside, notes, path)
@@ -75,14 +82,17 @@ def find_native(
                 if opened is not None:
                     opened.stream.close()
             continue
-        one = _recognised(path, forced, stack)
-        if isinstance(one, Other):
-            others.append(one)
-        elif one.format.role in ("refused", "verdicts"):
-            _refuse(one)
-        else:
-            found.append(one)
+        _sort_in(_recognised(path, forced, stack), found, others)
     return found, others, notes
+
+
+def _sort_in(one: "Found | Other", found: list[Found], others: list[Other]) -> None:
+    if isinstance(one, Other):
+        others.append(one)
+    elif one.format.role in ("refused", "verdicts"):
+        _refuse(one)
+    else:
+        found.append(one)
 
 
 def _recognised(path: str, forced: str | None, stack: ExitStack) -> "Found | Other":
@@ -100,16 +110,23 @@ def _recognised(path: str, forced: str | None, stack: ExitStack) -> "Found | Oth
     taken = (FORMATS[forced], "--format") if forced else recognise(sample)
     if taken is None:
         return Other(path, file.spooled)
-    return Found(path, *taken, run_directory=_run_directory(path, taken[0]), file=kept)
+    folder = _run_directory(path, taken[0])
+    return Found(path, *taken, run_directory=folder, container=sample.container, file=kept)
 
 
 def _run_directory(path: str, format_: Format) -> str:
     """The folder that holds the run of a file: above that of an instance, and above one for trajectories only."""
-    folder = Path(path).resolve().parent
-    name = Path(path).name.split(".traj")[0].removesuffix(".pred")
-    if format_.name == "harbor" or folder.name == name:
+    above, _, name = masked(path).rpartition("/")
+    folder = _resolved(above or ("/" if path.startswith("/") else "."))
+    if format_.name == "harbor" or folder.name == name.split(".traj")[0].removesuffix(".pred"):
         folder = folder.parent
     return str(folder.parent if folder.name in LOG_FOLDERS else folder)
+
+
+@lru_cache(maxsize=1024)
+def _resolved(folder: str) -> Path:
+    # Looking up every part of a path takes longer than opening a small file.
+    return Path(folder).resolve()
 
 
 def _in_folder(

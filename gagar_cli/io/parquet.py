@@ -1,44 +1,32 @@
-"""Parquet dumps: scalar columns for the index, heavy columns of single rows on demand, in bounded memory.
+"""Parquet dumps: scalar columns for the index, heavy columns of single rows on demand.
 
-A writer's default is one huge row group, and a row cannot be decoded without all before it in its group. So the
-first time a row of a row group is asked for, that row group is decoded once, in batches of 16 rows, and each batch is
-kept compressed in an anonymous temporary file; every later row costs one batch. 16 rows because a dictionary can make
-a row arbitrarily larger than its share of the file. Not handled: encrypted files.
+Flat columns come by way of polars, which reads them in a fifth of the time and whose start is paid already; lists and
+structs, types that it takes for others, single rows, and whatever it refuses come by way of pyarrow
+(`io/parquet_batches.py`), which goes on at the row where the other stopped and words the error.
 """
 
-import tempfile
 import threading
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from functools import partial
-from itertools import accumulate
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, cast
+from typing import TYPE_CHECKING
 
 import polars as pl
-import pyarrow as pa
-import pyarrow.parquet as pq
 
-from gagar_cli.core.text import escape_untrusted, shorten
-from gagar_cli.errors import InputError, OutputError
-from gagar_cli.io.jsonl import show_value
+from gagar_cli.errors import InputError
 from gagar_cli.io.records import HEAVY_FIELDS, SCALARS, TASK_FIELDS, Fields
 from gagar_cli.io.sources import Place, Scanned, ScannedTable
-from gagar_cli.io.streams import MAX_SPOOL_BYTES, Opened, file_identity, show_path
+from gagar_cli.io.streams import Opened, file_identity, show_path
 
-HEAVY_BATCH_ROWS = 16
-_SCALAR_BATCH_ROWS = 262_144
-_BUFFER_BYTES = 1024**2
+if TYPE_CHECKING:
+    from gagar_cli.io.parquet_batches import ParquetBatches
 
-
-class _Cut(NamedTuple):
-    """One batch in the spool."""
-
-    first_row: int
-    """0-based within the file."""
-    offset: int
-    length: int
+_BATCH_ROWS = 262_144
+_FLAT_TYPES = (
+    pl.String, pl.Boolean, pl.Float32, pl.Float64, pl.Null,
+    pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64,
+)  # fmt: skip
+_REFUSALS = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
 
 
 class ParquetSource:
@@ -64,162 +52,109 @@ class ParquetSource:
         self._group_by = group_by
         self._extras = tuple(extras)
         self._max_record_bytes = max_record_bytes
+        self._opened_batches: ParquetBatches | None = None
         self._lock = threading.Lock()
-        self._spool: BinaryIO | None = None
-        self._n_spooled_bytes = 0
-        self._cuts: dict[int, list[_Cut]] = {}
-        self._last: tuple[_Cut, Any] | None = None
         if self._copy is None:
             opened.stream.close()
-        with self._mapped(), self._opened() as table:
-            metadata = table.metadata
-            sizes = [metadata.row_group(index).num_rows for index in range(metadata.num_row_groups)]
-            self._types = {field.name: field.type for field in table.schema_arrow}
-            names = table.schema_arrow.names
-        self._starts = [0, *accumulate(sizes)]
-        self._columns = list(self._types)
-        if len(names) > len(self._columns):
-            twice = next(name for name in names if names.count(name) > 1)
-            raise InputError(f"{self.name}: duplicate column {show_value(twice)}")
+        types = self._read_schema()
+        self._flat = {name for name, type_ in types.items() if type_ in _FLAT_TYPES}
+        self._columns = list(types) or self._batches.columns
 
     def scan(self, fields: Fields) -> Iterator[Scanned | ScannedTable]:
         """Every row, with the columns of the index only."""
         fields.note_seen(dict.fromkeys([*self._columns, *_heavy_paths(fields, self._columns)]))
         named = [*fields.columns(*SCALARS, *self._extras), *_tops(self._group_by), *_tops(self._explode)]
         wanted = self._known(named)
-        types = [self._types[name] for name in wanted]
-        is_flat = not any(pa.types.is_nested(type_) for type_ in types)
-        is_plain = self._explode is None and all(_is_plain(type_) for type_ in types)
         line = 1
-        for batch in self._batches(_SCALAR_BATCH_ROWS if is_flat else HEAVY_BATCH_ROWS, wanted):
-            if is_plain and line == 1:
-                # The first record settles what groups all of them, and only records can.
-                yield from self._scanned(batch.slice(0, 1), line)
-                batch = batch.slice(1)
-                line += 1
-            if not batch.num_rows:
-                continue
-            if is_plain and _is_sound(batch):
-                table = cast("pl.DataFrame", pl.from_arrow(batch))
-                yield ScannedTable(line, table, partial(self._scanned, batch, line))
+        if wanted and self._explode is None and self._flat.issuperset(wanted):
+            try:
+                for frame in self._read_flat(wanted):
+                    yield from _pieces(frame, line)
+                    line += frame.height
+            except _REFUSALS:
+                pass
             else:
-                yield from self._scanned(batch, line)
-            line += batch.num_rows
-
-    def _scanned(self, batch: Any, line: int) -> Iterator[Scanned]:
-        for number, record in enumerate(self._rows(batch), start=line):
-            yield Scanned(Place(number), record)
+                return
+        yield from self._batches.scan(wanted, line)
 
     def read(self, places: Sequence[Place], fields: Fields) -> Iterator[dict[str, object]]:
         """The rows at the given places, with the columns of task, trajectory and `--explode`."""
-        wanted = self._known(
-            [*fields.columns(*TASK_FIELDS, *HEAVY_FIELDS, *self._extras), *_tops(self._explode)]
-        )
-        for place in places:
-            with self._lock:
-                record = self._row(place.line - 1, wanted)
-            yield record
+        named = [*fields.columns(*TASK_FIELDS, *HEAVY_FIELDS, *self._extras), *_tops(self._explode)]
+        return self._batches.read(places, self._known(named))
 
-    def read_whole(self, places: Sequence[Place]) -> Iterator[dict[str, object]]:
-        """The rows at ascending places, with every column."""
-        remaining = iter(places)
-        place = next(remaining, None)
-        line = 0
-        for batch in self._batches(HEAVY_BATCH_ROWS, self._columns):
-            if place is not None and place.line <= line + batch.num_rows:
-                records = self._rows(batch)
-                while place is not None and place.line <= line + batch.num_rows:
-                    yield dict(records[place.line - line - 1])
-                    place = next(remaining, None)
-            line += batch.num_rows
+    def read_whole(
+        self, places: Sequence[Place], columns: Sequence[str] | None = None
+    ) -> Iterator[dict[str, object]]:
+        """The rows at ascending places, with every column, or those named."""
+        return self._batches.read_whole(places, None if columns is None else self._known(columns))
 
     def read_texts(self, places: Sequence[Place]) -> Iterator[bytes]:  # noqa: ARG002 - there is no text
         """Nothing: a row of Parquet has no text."""
         return iter(())
 
     def close(self) -> None:
-        """Close the spool, and the copy that was read."""
-        for stream in (self._spool, self._copy):
-            if stream is not None:
-                stream.close()
+        """Close temporary files, and the copy that was read."""
+        if self._opened_batches is not None:
+            self._opened_batches.close()
+        if self._copy is not None:
+            self._copy.close()
+
+    @property
+    def _batches(self) -> "ParquetBatches":
+        with self._lock:  # groups are read by several threads, and share one spool
+            if self._opened_batches is None:
+                # Its library costs 40 MB of memory and a fifth of a second, which flat columns have no use for.
+                from gagar_cli.io.parquet_batches import ParquetBatches
+
+                self._opened_batches = ParquetBatches(
+                    self._path,
+                    self.name,
+                    identity=self._identity,
+                    is_exploded=self._explode is not None,
+                    max_record_bytes=self._max_record_bytes,
+                )
+            return self._opened_batches
+
+    def _read_schema(self) -> dict[str, pl.DataType]:
+        """Names and types; nothing where polars cannot tell."""
+        try:
+            return dict(self._lazy_frame().collect_schema())
+        except _REFUSALS:
+            return {}
+
+    def _read_flat(self, wanted: Sequence[str]) -> Iterator[pl.DataFrame]:
+        """The columns in parts; the end, before a part whose values may be larger than records may be."""
+        self._refuse_change()
+        for frame in self._lazy_frame().select(wanted).collect_batches(chunk_size=_BATCH_ROWS):
+            if frame.estimated_size() > frame.height * self._max_record_bytes:
+                raise pl.exceptions.ComputeError("records over the limit")
+            yield frame
+        self._refuse_change()
+
+    def _lazy_frame(self) -> pl.LazyFrame:
+        return pl.scan_parquet(Path(self._path).absolute(), glob=False, hive_partitioning=False)
+
+    def _refuse_change(self) -> None:
+        with Path(self._path).open("rb") as stream:
+            if file_identity(stream) != self._identity:
+                raise InputError(f"{self.name}: the file changed while it was read")
 
     def _known(self, names: Sequence[str]) -> list[str]:
         return [name for name in dict.fromkeys(names) if name in self._columns]
 
-    @contextmanager
-    def _opened(self) -> Iterator[Any]:
-        with Path(self._path).open("rb") as stream:
-            if file_identity(stream) != self._identity:
-                raise InputError(f"{self.name}: the file changed while it was read")
-            # Without buffer_size a column chunk is read whole, which in one huge row group is the whole file.
-            with pq.ParquetFile(stream, buffer_size=_BUFFER_BYTES, pre_buffer=False) as table:
-                yield table
 
-    def _batches(
-        self, n_rows: int, columns: Sequence[str], row_groups: list[int] | None = None
-    ) -> Iterator[Any]:
-        # No columns would give no batches; the rows are still there, to be counted and refused.
-        chosen = list(columns or self._columns[:1])
-        with self._mapped(), self._opened() as table:
-            for batch in table.iter_batches(n_rows, row_groups=row_groups, columns=chosen):
-                if batch.nbytes > batch.num_rows * self._max_record_bytes:
-                    size = f"{self._max_record_bytes // 1024**2} MiB"
-                    raise InputError(f"{self.name}: {batch.num_rows} rows hold more than {size} each")
-                yield batch
+def _pieces(frame: pl.DataFrame, line: int) -> Iterator[Scanned | ScannedTable]:
+    if line == 1:
+        # The first record settles what groups all of them, and only records can.
+        yield from _scanned(frame.head(1), line)
+        frame, line = frame.slice(1), line + 1
+    if frame.height:
+        yield ScannedTable(line, frame, partial(_scanned, frame, line))
 
-    def _rows(self, batch: Any) -> list[dict[str, object]]:
-        with self._mapped():
-            return cast("list[dict[str, object]]", batch.to_pylist(maps_as_pydicts="strict"))
 
-    def _row(self, row: int, wanted: Sequence[str]) -> dict[str, object]:
-        group = bisect_right(self._starts, row) - 1
-        if group not in self._cuts:
-            self._cuts[group] = self._cut(group, wanted)
-        cuts = self._cuts[group]
-        cut = cuts[bisect_right(cuts, row, key=lambda each: each.first_row) - 1]
-        if self._last is None or self._last[0] != cut:
-            spool = self._open_spool()
-            spool.seek(cut.offset)
-            with self._mapped(), pa.ipc.open_stream(pa.py_buffer(spool.read(cut.length))) as reader:
-                self._last = (cut, reader.read_next_batch())
-        return self._rows(self._last[1].slice(row - cut.first_row, 1))[0]
-
-    def _cut(self, group: int, wanted: Sequence[str]) -> list[_Cut]:
-        spool = self._open_spool()
-        options = pa.ipc.IpcWriteOptions(compression="zstd")
-        cuts = []
-        row = self._starts[group]
-        for batch in self._batches(HEAVY_BATCH_ROWS, wanted, [group]):
-            self._n_spooled_bytes += batch.nbytes
-            if self._n_spooled_bytes > MAX_SPOOL_BYTES:
-                raise InputError(f"{self.name}: expands beyond {MAX_SPOOL_BYTES / 1e9:.0f} GB")
-            sink = pa.BufferOutputStream()
-            with pa.ipc.new_stream(sink, batch.schema, options=options) as writer:
-                writer.write_batch(batch)
-            offset = spool.seek(0, 2)
-            try:
-                length = spool.write(sink.getvalue())
-                spool.flush()
-            except OSError as error:
-                message = f"{self.name}: cannot be kept in the temporary directory: {(error.strerror or '').lower()}"
-                raise OutputError(message, "point TMPDIR at a directory with space") from error
-            cuts.append(_Cut(row, offset, length))
-            row += batch.num_rows
-        return cuts
-
-    def _open_spool(self) -> BinaryIO:
-        if self._spool is None:
-            self._spool = cast("BinaryIO", tempfile.TemporaryFile())  # noqa: SIM115 - closed with the source
-        return self._spool
-
-    @contextmanager
-    def _mapped(self) -> Iterator[None]:
-        """Errors of pyarrow as errors of the input."""
-        try:
-            yield
-        except (pa.ArrowException, OSError, UnicodeDecodeError, KeyError, OverflowError, ValueError) as error:
-            detail = shorten(escape_untrusted(str(error), keep_newlines=False), 200)
-            raise InputError(f"{self.name}: cannot be read as Parquet: {detail}") from error
+def _scanned(frame: pl.DataFrame, line: int) -> Iterator[Scanned]:
+    for number, record in enumerate(frame.iter_rows(named=True), start=line):
+        yield Scanned(Place(number), record)
 
 
 def _tops(path: str | None) -> list[str]:
@@ -230,23 +165,3 @@ def _heavy_paths(fields: Fields, columns: Sequence[str]) -> list[str]:
     """Mapped paths of fields that the scan does not read, as far as their columns exist."""
     heavy = (path for name, path in fields.mapping.items() if name not in SCALARS)
     return [path for path in heavy if path.partition(".")[0] in columns]
-
-
-def _is_plain(type_: Any) -> bool:
-    """Whether polars takes the type as it is; the slow way takes all others."""
-    if pa.types.is_dictionary(type_):
-        return _is_plain(type_.value_type)
-    tests = (
-        pa.types.is_string, pa.types.is_large_string, pa.types.is_integer, pa.types.is_boolean,
-        pa.types.is_float32, pa.types.is_float64, pa.types.is_null,
-    )  # fmt: skip
-    return any(test(type_) for test in tests)
-
-
-def _is_sound(batch: Any) -> bool:
-    """Whether the batch may leave pyarrow: text that is no UTF-8 is undefined behaviour elsewhere."""
-    try:
-        batch.validate(full=True)
-    except pa.ArrowInvalid:
-        return False
-    return True

@@ -57,6 +57,10 @@ def _prices(table: object, here: str) -> Prices:
 
 def _price(value: object, here: str) -> float:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not math.isfinite(value) or value < 0:  # type: ignore[arg-type, operator]
+    try:
+        price = float(value) if is_number else math.nan  # type: ignore[arg-type]
+    except OverflowError:
+        price = math.inf
+    if not math.isfinite(price) or price < 0:
         raise UsageError(f"{here} is {show_value(value)}, expected a number from 0")
-    return float(value)  # type: ignore[arg-type]
+    return price

@@ -6,6 +6,8 @@ table go the slow way, which finds the row and words the error.
 """
 
 from collections.abc import Iterable
+from functools import reduce
+from operator import xor
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +19,7 @@ from gagar_cli.core.ranking import TIERS
 _PLAIN = ("step", "group_id", "trajectory_id", "tier", "rank", "status", "weighted_score")
 _EMPTY = ("reason", "grader", "scores", "flags")
 """Columns that make a row more than a place, unless nothing is in them."""
+_PART_ROWS = 262_144
 _IGNORED = ("findings", "unproven", "rationale", "input_digest", "config_digest")
 
 
@@ -33,10 +36,16 @@ def read_plain_rankings(path: str | None) -> pl.DataFrame | None:
         others = [pl.col(name).null_count() == pl.len() for name in schema if _is_to_be_empty(name)]
         if others and not wanted.select(pl.all_horizontal(others)).collect().item():
             return None
-        table = wanted.select(names).collect()
+        parts: list[pl.DataFrame] = []
+        # Part by part: text of tiers takes more memory than all that is kept of a candidate but its ids.
+        for part in wanted.select(names).collect_batches(chunk_size=_PART_ROWS):
+            plain = _checked(part)
+            if plain is None or (parts and plain["step"].has_nulls() != parts[0]["step"].has_nulls()):
+                return None
+            parts.append(plain)
     except (pl.exceptions.PolarsError, OSError):
         return None
-    return _checked(table)
+    return pl.concat(parts) if parts else None
 
 
 def _is_known(schema: Iterable[str]) -> bool:
@@ -58,7 +67,7 @@ def _checked(table: pl.DataFrame) -> pl.DataFrame | None:
     )
     if not is_typed or not table.height:
         return None
-    step = table["step"].cast(pl.Int64) if "step" in schema else pl.Series("step", [None], dtype=pl.Int64)
+    step = table["step"].cast(pl.Int64) if "step" in schema else None
     score = table["weighted_score"].cast(pl.Float64) if "weighted_score" in schema else None
     ids = [table[name] for name in ("group_id", "trajectory_id")]
     status = table["status"].fill_null("graded") if "status" in schema else None
@@ -67,26 +76,25 @@ def _checked(table: pl.DataFrame) -> pl.DataFrame | None:
         and not any((each == "").any() or each.str.contains("\0", literal=True).any() for each in ids)
         and table["tier"].is_in(TIERS).all()
         and (table["rank"] >= 0).all()
-        and (step.null_count() in (0, len(step)))
+        and (step is None or step.null_count() in (0, len(step)))
         and (status is None or (status == "graded").all())
         and (score is None or score.drop_nulls().is_between(1, 5).all())
     )
     if not is_plain:
         return None
-    return pl.DataFrame(
-        {
-            "step": step
-            if len(step) == table.height
-            else pl.repeat(None, table.height, dtype=pl.Int64, eager=True),
-            "group_id": ids[0],
-            "trajectory_id": ids[1],
-            "tier": table["tier"].cast(pl.Enum(TIERS)).to_physical().cast(pl.Int8),
-            "rank": table["rank"].cast(pl.Int64),
-            "weighted_score": score
-            if score is not None
-            else pl.repeat(None, table.height, dtype=pl.Float64, eager=True),
-        }
+    return pl.DataFrame(ids).with_columns(
+        _or_nothing(step, "step", pl.Int64),
+        table["tier"].cast(pl.Enum(TIERS)).to_physical().cast(pl.Int8).alias("tier"),
+        table["rank"].cast(pl.Int64).alias("rank"),
+        _or_nothing(score, "weighted_score", pl.Float64),
     )
+
+
+def _or_nothing(column: pl.Series | None, name: str, dtype: type[pl.DataType]) -> pl.Series | pl.Expr:
+    """The column, or one null for all rows where it says nothing."""
+    if column is None or column.null_count() == len(column):
+        return pl.lit(None, dtype=dtype).alias(name)
+    return column.alias(name)
 
 
 class LaidLines(NamedTuple):
@@ -105,46 +113,57 @@ def lay_plain(plain: pl.DataFrame, primary: pl.DataFrame) -> LaidLines | None:
 
     `primary` has a row a trajectory, with `group`, `step`, `group_id`, `trajectory_id`, `passed` and `row`.
     """
-    groups = primary.select("step", "group_id", "group").unique("group", keep="any")
-    has_steps = not plain["step"].has_nulls()
-    keys = ["step", "group_id"] if has_steps else ["group_id"]
-    if not has_steps and groups["group_id"].n_unique() < groups.height:
+    groups = primary.select("step", "group_id", "group")[primary["group"].arg_unique()]
+    keys = ["step", "group_id"] if not plain["step"].has_nulls() else ["group_id"]
+    line_keys = plain.select(_hash(*keys).alias("key"), pl.int_range(pl.len(), dtype=pl.UInt32).alias("at"))
+    group_keys = groups.select(_hash(*keys).alias("key"), "group")
+    if group_keys["key"].n_unique() < groups.height:
         return None
-    lines = plain.select(keys).unique()
-    known = lines.join(groups.select(*keys, "group"), on=keys, how="inner")
-    if not known.height:
+    known = line_keys.join(group_keys, on="key", how="inner", maintain_order="left")
+    n_unknown = 0
+    if known.height < plain.height:
+        n_unknown = line_keys.join(group_keys, on="key", how="anti")["key"].n_unique()
+        plain = plain[known["at"]]
+    codes = known["group"]
+    del line_keys, known
+    order = groups.with_row_index("place").sort("group")["place"]
+    told = groups.select(keys)[order.gather(codes)]
+    if not plain.height or not all(told[name].eq(plain[name]).all() for name in keys):
         return None
-    candidates = plain if known.height == lines.height else plain.join(known, on=keys, how="semi")
-    entries = candidates.join(known, on=keys, how="left", maintain_order="left").drop("step", "group_id")
-    rows = _rows_of(entries, primary)
+    rows = _rows_of(codes, plain["trajectory_id"], primary)
     if rows is None:
         return None
     is_ranked = np.zeros(groups.height, dtype=bool)
-    is_ranked[known["group"].to_numpy()] = True
+    is_ranked[codes.to_numpy()] = True
     nothing = np.full(groups.height, None, dtype=np.object_)
-    laid = entries.select(
-        pl.Series("row", rows), "tier", "rank", pl.lit(value=False).alias("is_violation"), "weighted_score"
+    laid = plain.select(
+        rows.alias("row"), "tier", "rank", pl.lit(value=False).alias("is_violation"), "weighted_score"
     )
-    return LaidLines(laid, Verdicts(is_ranked, nothing, nothing), lines.height - known.height)
+    return LaidLines(laid, Verdicts(is_ranked, nothing, nothing), n_unknown)
 
 
-def _rows_of(entries: pl.DataFrame, primary: pl.DataFrame) -> pl.Series | None:
+def _rows_of(codes: pl.Series, ids: pl.Series, primary: pl.DataFrame) -> pl.Series | None:
     """The row of each entry's trajectory; None where one is not there, did not pass or is there twice.
 
     Joined by hashes, as texts are what such a join costs; that they met by their texts is checked.
     """
-    key = (pl.col("trajectory_id").hash() ^ pl.col("group").cast(pl.UInt64).hash()).alias("key")
-    passes = primary.filter("passed").select("row", "group", "trajectory_id")
-    found = entries.select(key).join(
-        passes.select(key, pl.int_range(passes.height).alias("place")),
-        on="key",
-        how="left",
-        maintain_order="left",
-    )["place"]
-    if len(found) != entries.height or found.has_nulls() or found.n_unique() < len(found):
+    entries = pl.DataFrame({"group": codes, "trajectory_id": ids})
+    key = _hash("group", "trajectory_id").alias("key")
+    place = pl.int_range(pl.len(), dtype=pl.UInt32).alias("place")
+    numbered = primary.lazy().select("group", "trajectory_id", "passed", place).filter("passed")
+    passes = numbered.select(key, "place").collect(engine="streaming")
+    found = entries.select(key).join(passes, on="key", how="left", maintain_order="left")["place"]
+    if len(found) != entries.height or found.has_nulls():
         return None
-    met = passes.select(pl.col("group", "trajectory_id").gather(found))
-    is_same = (met["trajectory_id"] == entries["trajectory_id"]).all() and (
-        met["group"] == entries["group"]
-    ).all()
-    return passes["row"].gather(found) if is_same else None
+    is_met = np.zeros(primary.height, dtype=bool)
+    is_met[found.to_numpy()] = True
+    if is_met.sum() < len(found):
+        return None
+    is_same = all(primary[name].gather(found).eq(entries[name]).all() for name in entries.columns)
+    return primary["row"].gather(found) if is_same else None
+
+
+def _hash(*names: str) -> pl.Expr:
+    """One hash of several columns, which the order of the columns does not leave unchanged."""
+    hashes = [pl.col(name).hash(seed) for seed, name in enumerate(names)]
+    return reduce(xor, hashes)

@@ -6,7 +6,7 @@ the factors of the others. Lines for groups that the dump does not have are coun
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import polars as pl
@@ -71,41 +71,54 @@ def lay_rankings(
     # Most dumps have no segments, and a copy of a large index costs as much memory as the index.
     primary = index if is_primary.all() else index.filter(is_primary)
     laid = None if plain is None else lay_plain(plain, primary)
+    del plain  # the ids of millions of candidates, which nobody needs from here on
     if laid is None:
         laid = _lay_lines(rankings, primary, dump, path)
     entries = laid.entries
 
-    n_trajectories = primary.height
-    position = np.full(index.height, -1, dtype=np.int64)
-    position[primary["row"].to_numpy()] = np.arange(n_trajectories)
+    # Most dumps have no segments either: positions are rows then, and one array says so.
+    rows = np.arange(index.height)
+    primary_rows, position = rows, rows
+    if primary.height < index.height:
+        primary_rows = primary["row"].to_numpy().astype(np.int64)
+        position = np.full(index.height, -1, dtype=np.int64)
+        position[primary_rows] = np.arange(primary.height)
+        rows = position[index["primary_row"].to_numpy()]
     found = position[entries["row"].to_numpy()]
-    tier = np.full(n_trajectories, -1, dtype=np.int8)
-    tier[found] = entries["tier"].to_numpy()
-    rank = np.full(n_trajectories, -1, dtype=np.int64)
-    rank[found] = entries["rank"].to_numpy()
-    score = np.full(n_trajectories, np.nan)
-    score[found] = entries["weighted_score"].fill_null(float("nan")).to_numpy()
-    is_violation = np.zeros(n_trajectories, dtype=bool)
-    is_violation[found] = entries["is_violation"].to_numpy()
+    rank = entries["rank"]
+    if (cast("int | None", rank.max()) or 0) < 2**31:
+        rank = rank.cast(pl.Int32)
     trajectories = Trajectories(
         group=primary["group"].to_numpy().astype(np.int64),
         reward=primary["reward"].fill_null(float("nan")).to_numpy(),
         is_valid=~primary["invalid"].to_numpy(),
         is_passed=primary["passed"].to_numpy(),
-        tier=tier,
-        rank=rank,
-        is_violation=is_violation,
+        tier=_spread(entries["tier"], found, primary.height, -1),
+        rank=_spread(rank, found, primary.height, -1),
+        is_violation=_spread(entries["is_violation"], found, primary.height, 0),
     )
+    score = np.broadcast_to(np.nan, primary.height)
+    if entries["weighted_score"].null_count() < entries.height:
+        told = entries["weighted_score"].fill_null(float("nan"))
+        score = _spread(told, found, primary.height, np.nan)
     return RankedIndex(
         trajectories,
         laid.verdicts,
-        primary["row"].to_numpy().astype(np.int64),
+        primary_rows,
         score,
-        position[index["primary_row"].to_numpy()],
+        rows,
         n_unknown_groups=laid.n_unknown_groups,
         n_superseded=laid.n_superseded,
         n_overridden=laid.n_overridden,
     )
+
+
+def _spread(values: pl.Series, rows: NDArray[np.int64], n_rows: int, otherwise: float) -> NDArray[Any]:
+    """The values at their rows, and something else in all others."""
+    told = values.to_numpy()
+    spread = np.full(n_rows, otherwise, dtype=told.dtype)
+    spread[rows] = told
+    return spread
 
 
 def _lay_lines(rankings: Iterable[GroupRanking], primary: pl.DataFrame, dump: Dump, path: str) -> LaidLines:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from gagar_cli.core.messages import before_reply
+from gagar_cli.core.schema import MAX_REWARD
 from gagar_cli.errors import InputError, UsageError
 from gagar_cli.io.jsonl import show_value
 from gagar_cli.io.lookups import MISSING as MISSING
@@ -151,7 +152,7 @@ def read_scalars(record: Mapping[str, object], fields: Fields, group_field: str 
         trajectory_id=_identifier(record, fields, "trajectory_id"),
         step=_integer(record, fields, "step"),
         segment=_integer(record, fields, "segment"),
-        reward=_number(reward, "reward", may_be_nan=True),
+        reward=_reward(reward),
         resolved=_boolean(resolved, "resolved"),
         infra_failure=infra_failure,
         mask_sample=mask_sample,
@@ -264,6 +265,13 @@ def _number(value: object, name: str, *, may_be_nan: bool = False) -> float | No
         raise InputError(f"{name} is {show_value(value)}, number out of range") from error
     if math.isinf(number) or (math.isnan(number) and not may_be_nan):
         raise InputError(f"{name} is {number}, expected a finite number")
+    return number
+
+
+def _reward(value: object) -> float | None:
+    number = _number(value, "reward", may_be_nan=True)
+    if number is not None and abs(number) > MAX_REWARD:
+        raise InputError(f"reward is {number:g}, expected a number from {-MAX_REWARD:g} to {MAX_REWARD:g}")
     return number
 
 

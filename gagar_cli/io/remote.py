@@ -1,7 +1,8 @@
 """Inputs behind an address (`s3://`, `gs://`, `hf://`, `https://`): read through fsspec, copied once.
 
 A record is read again by its place, which remote stores answer slowly or not at all: the file is copied into an
-anonymous temporary file first. Where the store is and who may read it is fsspec's business and its environment's.
+anonymous temporary file first. Where the store is and who may read it is fsspec's business and its environment's:
+what an address itself holds of that (`user:password@`, a signature in its query) is shown nowhere.
 Addresses of local files are refused, since the checks on regular files would not see them.
 """
 
@@ -14,12 +15,24 @@ from gagar_cli.core.text import escape_untrusted, shorten
 from gagar_cli.errors import InputError, UsageError
 
 _ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
+_ADDRESSES = re.compile(_ADDRESS.pattern + r"[^\s'\"<>]+")
+_LOGIN = re.compile(r"(?<=://)[^/?#]*@")
+_QUERY = re.compile(r"(?<=[?&])([^=&#]+)=[^&#]*")
 _LOCAL = ("file", "local")
 
 
 def is_remote(path: str) -> bool:
     """Whether a named input is an address."""
     return _ADDRESS.match(path) is not None
+
+
+def masked(text: str) -> str:
+    """A text whose addresses show neither logins nor the values of queries.
+
+    >>> masked("https://me:secret@host/d.jsonl?part=1&sig=abc is missing")
+    'https://…@host/d.jsonl?part=…&sig=… is missing'
+    """
+    return _ADDRESSES.sub(lambda found: _QUERY.sub(r"\1=…", _LOGIN.sub("…@", found[0])), text)
 
 
 def list_remote(path: str, suffixes: tuple[str, ...]) -> list[str]:
@@ -90,8 +103,8 @@ def _is_shard(name: str, suffixes: tuple[str, ...]) -> bool:
 
 
 def _shown(path: str) -> str:
-    return escape_untrusted(path, keep_newlines=False)
+    return escape_untrusted(masked(path), keep_newlines=False)
 
 
 def _short(error: Exception) -> str:
-    return shorten(escape_untrusted(str(error), keep_newlines=False), 200)
+    return shorten(escape_untrusted(masked(str(error)), keep_newlines=False), 200)

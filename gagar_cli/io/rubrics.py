@@ -21,6 +21,7 @@ from gagar_cli.io.streams import show_path
 
 MAX_DIMENSIONS = 12
 MAX_QUESTION_CHARS = 1_000
+MIN_WEIGHT, MAX_DECIMALS = Decimal("0.001"), 12
 _RANKED_FLAGS = tuple(name for name in FLAGS if name != "integrity_violation")
 """A violation has no tier, so no tier rule can name it."""
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
@@ -97,16 +98,16 @@ class _Parser:
             self._fail(here, "", f"{_show(name)} cannot name a dimension: {reason}")
         self._refuse_unknown(table, ("weight", "question"), here)
         weight, question = table.get("weight"), table.get("question")
-        is_number = isinstance(weight, int | Decimal) and not isinstance(weight, bool)
-        if weight is None or not is_number or not Decimal(weight).is_finite() or not 0 < weight <= 1:
-            self._fail(here, "weight", f"weight is {_show(str(weight))}, expected more than 0 and at most 1")
+        if not _is_weight(weight):
+            told = f"weight is {_show(str(weight))}, expected {MIN_WEIGHT} to 1 with at most {MAX_DECIMALS} decimals"
+            self._fail(here, "weight", told)
         if not isinstance(question, str) or not 0 < len(question.strip()) <= MAX_QUESTION_CHARS:
             self._fail(
                 here,
                 "question",
                 f"question is {_show(repr(question))}, expected a text of at most {MAX_QUESTION_CHARS} characters",
             )
-        return Fraction(weight), " ".join(question.split())
+        return Fraction(str(weight)), " ".join(question.split())
 
     def _rules(self, tiers: Mapping[str, Any], dimensions: tuple[str, ...]) -> dict[str, Any]:
         first = self._table(tiers, "T1", "tiers") if "T1" in tiers else {}
@@ -200,6 +201,19 @@ class _Parser:
             if start and line.lstrip().startswith("[") and not line.rstrip().endswith(("],", ",")):
                 break
         return start or None
+
+
+def _is_weight(value: object) -> bool:
+    """Whether it is a number in range; an exponent of millions would be a fraction of millions of digits."""
+    if isinstance(value, bool) or not isinstance(value, int | Decimal):
+        return False
+    weight = Decimal(value) if isinstance(value, int) and 0 <= value <= 1 else value
+    return (
+        isinstance(weight, Decimal)
+        and weight.is_finite()
+        and MIN_WEIGHT <= weight <= 1
+        and -int(weight.as_tuple().exponent) <= MAX_DECIMALS
+    )
 
 
 def _nearest(word: str, known: Collection[str]) -> str:

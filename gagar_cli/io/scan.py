@@ -1,4 +1,4 @@
-"""The one pass over a dump that makes its index: what is asked of it, and what it tells.
+"""The one pass over a dump that makes its index.
 
 The first record decides what groups all of them; from then on a record that cannot be grouped that way is bad, and
 never quietly put elsewhere. Bad records are collected, so that one run tells the first 20 of them.
@@ -8,9 +8,7 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 import polars as pl
 
@@ -21,14 +19,17 @@ from gagar_cli.io.index import (
     IndexBuilder,
     describe_copy,
     find_copies,
+    has_repeats,
     locate,
     number_trajectories,
     refuse_large_groups,
     refuse_split_verdicts,
 )
-from gagar_cli.io.jsonl import MAX_RECORD_BYTES, show_value
+from gagar_cli.io.jsonl import show_value
 from gagar_cli.io.markers import is_marker
 from gagar_cli.io.problems import kind_of_problem
+from gagar_cli.io.read_options import DumpReport as DumpReport
+from gagar_cli.io.read_options import ReadOptions as ReadOptions
 from gagar_cli.io.records import MISSING, Fields, attempts_of, exploded, placed, read_scalars
 from gagar_cli.io.sources import Place, Scanned, ScannedTable, Source
 
@@ -36,52 +37,13 @@ MAX_LISTED_PROBLEMS = 20
 _MAX_KINDS = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class ReadOptions:
-    """How a dump is to be read."""
+class NoRecordsError(InputError):
+    """Nothing is left of a dump: `problems` are the first that were skipped, `kinds` counts all."""
 
-    fields: Mapping[str, str] = field(default_factory=dict)
-    """Canonical name to the dotted path under which this dump has it."""
-    explode: str | None = None
-    """A list of attempts in each record: one row an attempt."""
-    group_by: str | None = None
-    """The field that groups records, where there is no group_id."""
-    pass_threshold: float = 1.0
-    """The smallest reward that passes, where there is no `resolved`."""
-    on_bad_record: Literal["fail", "skip"] = "fail"
-    max_record_bytes: int = MAX_RECORD_BYTES
-    max_group_size: int = 4096
-    """More trajectories than this are taken for a wrong group key."""
-    format: str | None = None
-    """The native format of all files (`gagar_cli.io.formats`), `canonical` for none; None: told by content."""
-    joins: tuple[str, ...] = ()
-    """Files or folders with verdicts, patches or test outputs of these attempts."""
-    keep_raw: bool = False
-    """Keep what no canonical field takes of a native record, as JSON text under `raw`."""
-    is_index_only: bool = False
-    """Long JSON lines are read by their ends where that is enough for the index (`io/jsonl_edges.py`)."""
-    extras: tuple[str, ...] = ()
-    """Further scalar columns to read, by canonical name or by the dump's own path (`io/extras.py`)."""
-
-
-@dataclass(frozen=True, slots=True)
-class DumpReport:
-    """What was found on reading, for summaries."""
-
-    n_records: int
-    """Rows of the index: records, or attempts with `explode`."""
-    n_bad_records: int
-    bad_records: tuple[str, ...]
-    """The first 20 messages, each with its place."""
-    n_disagree: int
-    """Valid rows where the reward against the threshold contradicts `resolved`."""
-    missing_columns: tuple[str, ...]
-    """Canonical fields, and extra columns, that no record has."""
-    group_id_source: str
-    """`field:PATH`, `equal_prompt`, `directory`, `file_name`, or `record` where every exploded record is its own group."""
-    notes: tuple[str, ...]
-    problem_kinds: tuple[tuple[str, int], ...] = ()
-    """How many bad records there are of each kind: the message without place and values, most frequent first."""
+    def __init__(self, message: str, problems: Sequence[InputError], kinds: Mapping[str, int]) -> None:
+        super().__init__(message, "every record was skipped as bad" if problems else None)
+        self.problems = tuple(problem.message for problem in problems)
+        self.kinds = dict(kinds)
 
 
 class Scan:
@@ -96,6 +58,10 @@ class Scan:
         self._group_field: str | None = None
         self._is_grouped = False
         self._has_prompt_column = False
+        self._judged: set[int] = set()
+        """Sources that have `resolved`."""
+        self._by_reward: set[int] = set()
+        """Those with records and without it."""
         self._n_unnamed = 0
         self._n_bad = 0
         self._problems: list[InputError] = []
@@ -116,22 +82,26 @@ class Scan:
         self._raise_problems()
         if not self._builder.n_rows:
             names = ", ".join(source.name for source in self._sources[:3])
-            raise InputError(
-                f"{names}: no records", "every record was skipped as bad" if self._n_bad else None
-            )
+            raise NoRecordsError(f"{names}: no records", self._problems, self._kinds)
         self._check_mapping()
         has_resolved = "resolved" not in self._fields.unseen
         index, n_disagree = self._builder.finish(
-            has_resolved=has_resolved, pass_threshold=self._options.pass_threshold
+            has_resolved=has_resolved,
+            pass_threshold=self._options.pass_threshold,
+            by_reward=sorted(self._by_reward) if has_resolved else (),
         )
         if self._options.extras:
             index = pl.concat((index, self._extras.finish()), how="horizontal")
-        index = number_trajectories(self._without_copies(index))
+        has_segments = has_repeats(index)
+        index = number_trajectories(
+            self._without_copies(index) if has_segments else index, has_segments=has_segments
+        )
 
         def where(row: int) -> str:
             return locate(index, self._sources, row)
 
-        refuse_split_verdicts(index, where)
+        if has_segments:
+            refuse_split_verdicts(index, where)
         refuse_large_groups(index, self._options.max_group_size, where)
         report = DumpReport(
             n_records=index.height,
@@ -150,7 +120,8 @@ class Scan:
         clean = clean_scalars(piece.table, self._fields, self._group_field) if self._is_grouped else None
         extras = None if clean is None else self._extras.clean(piece.table)
         if clean is not None and extras is not None:
-            self._builder.add_table(number, piece.first_line, clean)
+            self._note_verdict(number, dict.fromkeys(piece.table.columns))
+            self._builder.add_table(number, piece.first_line, clean, piece.spans)
             self._extras.add_table(extras)
             return
         for scanned in piece.records():
@@ -194,6 +165,8 @@ class Scan:
         except InputError as error:
             self._reject(placed(error, where))
             return
+        if number not in self._judged:
+            self._note_verdict(number, record)
         source = os.path.normpath(self._sources[number].name)
         self._n_unnamed += scalars.trajectory_id is None
         self._builder.add(
@@ -206,6 +179,13 @@ class Scan:
         )
         if extras:
             self._extras.add(extras)
+
+    def _note_verdict(self, number: int, record: Mapping[str, object]) -> None:
+        if self._fields.find(record, "resolved") is not MISSING:
+            self._judged.add(number)
+            self._by_reward.discard(number)
+        elif number not in self._judged:
+            self._by_reward.add(number)
 
     def _settle_group_field(self, record: Mapping[str, object]) -> None:
         """The first record decides what groups all of them; one that says otherwise is bad."""
@@ -285,6 +265,10 @@ class Scan:
         is_regrouped = any(getattr(source, "group_id_source", None) for source in self._sources)
         if self._options.group_by and self._group_field != self._options.group_by and not is_regrouped:
             yield f"--group-by {self._options.group_by} is not used: the records have group_id"
+        if has_resolved and self._by_reward:
+            shown = ", ".join(self._sources[number].name for number in sorted(self._by_reward)[:3])
+            n_all = len(self._judged | self._by_reward)
+            yield f"{len(self._by_reward):,} of {n_all:,} files have no resolved: their attempts pass by reward: {shown}"
         if has_resolved and (index["invalid_reason"].fill_null("") == "not_evaluated").all():
             yield "resolved is null in every record: none counts as evaluated; reports are joined with `--join FILE`"
 

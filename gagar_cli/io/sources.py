@@ -8,14 +8,17 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from typing import BinaryIO, NamedTuple, Protocol
+from functools import partial
+from typing import BinaryIO, NamedTuple, Protocol, cast
 
 import polars as pl
 
 from gagar_cli.errors import InputError
 from gagar_cli.io.jsonl import Line, has_byte_order_mark, parse_line, parse_object, read_lines
 from gagar_cli.io.jsonl_copy import Span, read_spans
+from gagar_cli.io.jsonl_flat import MIN_FILE_BYTES, FlatScan, FlatTable
 from gagar_cli.io.jsonl_skim import skim_lines
+from gagar_cli.io.jsonl_tables import Skimmed, SkimmedTable, tabled
 from gagar_cli.io.records import SCALARS, Fields
 from gagar_cli.io.streams import Opened, file_identity, open_input, show_path
 
@@ -41,6 +44,8 @@ class ScannedTable(NamedTuple):
     first_line: int
     table: pl.DataFrame
     records: Callable[[], Iterator[Scanned]]
+    spans: pl.DataFrame | None = None
+    """`offset` and `length` of each record, where they are lines."""
 
 
 class Source(Protocol):
@@ -56,8 +61,10 @@ class Source(Protocol):
     def read(self, places: Sequence[Place], fields: Fields) -> Iterator[dict[str, object]]:
         """The records at the given places, in that order, at least with the fields of task and trajectory."""
 
-    def read_whole(self, places: Sequence[Place]) -> Iterator[dict[str, object]]:
-        """The records at ascending places, with every field of the file."""
+    def read_whole(
+        self, places: Sequence[Place], columns: Sequence[str] | None = None
+    ) -> Iterator[dict[str, object]]:
+        """The records at ascending places, with every field of the file, or at least the columns named, where it has them."""
 
     def read_texts(self, places: Sequence[Place]) -> Iterator[bytes]:
         """The records at the given places as they stand in the file; nothing where it is no text."""
@@ -80,8 +87,10 @@ class JsonlSource:
         explode: str | None,
         max_record_bytes: int,
         skim: Sequence[str] | None = None,
+        flat: Sequence[str] | None = None,
     ) -> None:
         self.name = show_path(path)
+        self._flat = flat if explode is None else None
         self._skim = skim if explode is None else None
         self.notes: list[str] = []
         self._path = path
@@ -93,27 +102,69 @@ class JsonlSource:
         if not opened.is_spool:
             opened.stream.close()
 
-    def scan(self, fields: Fields) -> Iterator[Scanned]:
+    def scan(self, fields: Fields) -> Iterator[Scanned | ScannedTable]:
         """Every line that is not blank."""
         self._may_be_nan = nan_rule(fields.mapping.get("reward", "reward"), self._explode)
         with self._reading() as stream:
             stream.seek(0)
             if has_byte_order_mark(stream):
                 self.notes.append(f"{self.name}: a byte order mark at the start is ignored")
+            limit = self._max_record_bytes
+            offset = number = 0
+            if self._flat is not None and os.fstat(stream.fileno()).st_size >= MIN_FILE_BYTES:
+                names = fields.columns(*SCALARS, *filter(None, self._flat))
+                scan = FlatScan(stream, names, self._parsed, max_record_bytes=limit)
+                yield from self._scan_flat(scan, fields)
+                offset, number = scan.offset, scan.n_lines
             if self._skim is not None:
                 names = fields.columns(*SCALARS, *filter(None, self._skim))
-                limit = self._max_record_bytes
-                for place, parsed in skim_lines(stream, names, self._parsed, max_record_bytes=limit):
-                    yield Scanned(Place(*place), parsed)
+                lines = skim_lines(
+                    stream, names, self._parsed, max_record_bytes=limit, offset=offset, number=number
+                )
+                yield from self._scan_skimmed(tabled(lines, names), fields)
                 return
-            for line in read_lines(stream, max_record_bytes=self._max_record_bytes):
-                yield Scanned(Place(line.number, line.offset, len(line.text)), self._parsed(line))
+            stream.seek(offset)
+            for line in read_lines(stream, max_record_bytes=limit, offset=offset, number=number):
+                yield self._scanned(line)
+
+    def _scan_flat(self, scan: FlatScan, fields: Fields) -> Iterator[Scanned | ScannedTable]:
+        for piece in scan:
+            if not isinstance(piece, FlatTable):
+                line, parsed = piece
+                yield Scanned(Place(line.number, line.offset, len(line.text)), parsed)
+                continue
+            fields.note_seen(dict.fromkeys(piece.keys))
+            yield ScannedTable(
+                piece.first_line, piece.table, partial(self._scanned_all, piece.lines), piece.spans
+            )
+
+    def _scan_skimmed(
+        self, pieces: Iterator[Skimmed | SkimmedTable], fields: Fields
+    ) -> Iterator[Scanned | ScannedTable]:
+        for piece in pieces:
+            if not isinstance(piece, SkimmedTable):
+                yield _skimmed(piece)
+                continue
+            for _, record in piece.lines if fields.unseen else ():
+                fields.note_seen(cast("dict[str, object]", record))
+            first_line = piece.lines[0][0].number
+            yield ScannedTable(first_line, piece.table, partial(map, _skimmed, piece.lines), piece.spans)
+
+    def _scanned_all(self, lines: Callable[[], Iterator[Line]]) -> Iterator[Scanned]:
+        return (self._scanned(line) for line in lines())
+
+    def _scanned(self, line: Line) -> Scanned:
+        return Scanned(Place(line.number, line.offset, len(line.text)), self._parsed(line))
 
     def read(self, places: Sequence[Place], fields: Fields) -> Iterator[dict[str, object]]:  # noqa: ARG002 - a line has all fields
         """The objects at the given places."""
         return self.read_whole(places)
 
-    def read_whole(self, places: Sequence[Place]) -> Iterator[dict[str, object]]:
+    def read_whole(
+        self,
+        places: Sequence[Place],
+        columns: Sequence[str] | None = None,  # noqa: ARG002 - a line is read whole
+    ) -> Iterator[dict[str, object]]:
         """The objects at the given places."""
         for place, text in zip(places, self.read_texts(places), strict=True):
             try:
@@ -181,6 +232,11 @@ class JsonlSource:
 
     def _changed(self, place: Place) -> InputError:
         return InputError(f"{self.name}:{place.line}: the file changed while it was read")
+
+
+def _skimmed(line: Skimmed) -> Scanned:
+    place, parsed = line
+    return Scanned(Place(*place), parsed)
 
 
 def nan_rule(reward_path: str, explode: str | None) -> Callable[[str], bool]:

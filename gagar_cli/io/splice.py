@@ -62,7 +62,8 @@ def splice_ends(
     present = {member.key for member in (*first, *last)}
     replaced: set[str] = set()
     kept = _kept(first, present, members, renamed, replaced)
-    new_head = "{" + "".join(f"{text}, " for text in kept)
+    # What comes between brings its own blank: another one each time would make a copy of a copy longer.
+    new_head = "{" + ", ".join(kept) + ("," if kept else "")
     new_tail = "".join(f", {text}" for text in _kept(last, present, members, renamed, replaced))
     return new_head, f"{new_tail}, {encode_members(members)}}}", frozenset(replaced)
 

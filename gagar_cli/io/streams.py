@@ -21,7 +21,7 @@ import zstandard
 
 from gagar_cli.core.text import escape_untrusted, shorten
 from gagar_cli.errors import InputError, OutputError
-from gagar_cli.io.remote import is_remote, list_remote, open_remote
+from gagar_cli.io.remote import is_remote, list_remote, masked, open_remote
 
 Kind = Literal["jsonl", "parquet"]
 
@@ -48,7 +48,7 @@ class Opened(NamedTuple):
 
 def show_path(path: str | Path) -> str:
     """A path as messages show it."""
-    return escape_untrusted(str(path), keep_newlines=False)
+    return escape_untrusted(masked(str(path)), keep_newlines=False)
 
 
 def list_shards(path: str) -> list[str]:
@@ -153,7 +153,8 @@ def _is_regular(descriptor: int) -> bool:
 
 
 def _kind_of(path: str, head: bytes) -> str:
-    by_name = _SUFFIXES.get(Path(path).suffix.lower()) if path else None
+    name = path.partition("?")[0] if is_remote(path) else path
+    by_name = _SUFFIXES.get(Path(name).suffix.lower()) if name else None
     return by_name or next((kind for magic, kind in _MAGICS if head.startswith(magic)), "jsonl")
 
 

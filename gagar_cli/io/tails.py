@@ -6,6 +6,7 @@ becomes shorter or another one is an error: what was read from it is gone.
 """
 
 import os
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -23,6 +24,8 @@ from gagar_cli.io.streams import SHARD_SUFFIXES, open_input, show_path
 MAX_BYTES_A_LOOK = 16 * 1024**2
 """Of one file, so that the first groups need not wait for the whole of a long dump to be read."""
 _BOM = b"\xef\xbb\xbf"
+_KEPT_BYTES = 64
+"""Of what was read last: a file that was cut and grew again has others there."""
 
 
 class Tail(Protocol):
@@ -43,7 +46,7 @@ class Tail(Protocol):
 
 
 class GrowingFile:
-    """JSON lines that are appended to; it may not be there yet."""
+    """JSON lines that are appended to."""
 
     def __init__(self, path: str, options: ReadOptions) -> None:
         self.name = show_path(path)
@@ -54,6 +57,10 @@ class GrowingFile:
         self._offset = 0
         self._n_lines = 0
         self._inode: int | None = None
+        self._last_read = b""
+        """The bytes before the offset."""
+        self._checksums: dict[int, int] = {}
+        """Of each record, by its offset."""
 
     def look(self, *, is_last: bool) -> Iterator[Scanned]:
         """The lines that were completed since the last look."""
@@ -77,10 +84,9 @@ class GrowingFile:
         with open_input(self._path).stream as stream:
             for place in places:
                 text = os.pread(stream.fileno(), place.length or 0, place.offset or 0)
-                try:
-                    yield parse_object(text, "", may_be_nan=self._may_be_nan)
-                except InputError as error:
-                    raise self._changed() from error
+                if zlib.crc32(text) != self._checksums[place.offset or 0]:
+                    raise self._changed()
+                yield parse_object(text, "", may_be_nan=self._may_be_nan)
 
     def close(self) -> None:
         """Nothing is kept open."""
@@ -89,6 +95,9 @@ class GrowingFile:
         limit = self._max_record_bytes + 2
         stop = self._offset + MAX_BYTES_A_LOOK
         with open_input(self._path).stream as stream:
+            n_kept = len(self._last_read)
+            if os.pread(stream.fileno(), n_kept, self._offset - n_kept) != self._last_read:
+                raise self._changed()
             stream.seek(self._offset)
             while text := stream.readline(limit):
                 is_whole = text.endswith(b"\n")
@@ -106,10 +115,12 @@ class GrowingFile:
                 if start == 0 and text.startswith(_BOM):
                     start, text = len(_BOM), text[len(_BOM) :]
                 self._offset += n_bytes
+                self._last_read = b"" if is_too_long else text[-_KEPT_BYTES:]
                 body = text.rstrip(b"\r\n")
                 if body.strip():
                     kept = b"" if is_too_long else body
                     line = Line(self._n_lines, start, kept, not is_whole, is_too_long)
+                    self._checksums[start] = zlib.crc32(kept)
                     yield Scanned(Place(line.number, start, len(kept)), self._parsed(line))
                 if self._offset >= stop:
                     self.has_more = True
@@ -209,7 +220,9 @@ class TailedPath:
         """Take in new shards; whether the folder says that no more come."""
         folder = Path(self.path)
         if not folder.is_dir():
-            self._take(self.path)
+            # What is not there yet may become a file or a folder.
+            if folder.exists():
+                self._take(self.path)
             return False
         # Asked before listing: what was there before the end file is listed.
         is_ended = (folder / END_FILE).exists()

@@ -17,7 +17,7 @@ def read_tier_table(name: str) -> TierTable:
         return BUILT_IN[name]
     shown = show_path(name)
     try:
-        text = Path(name).read_text(encoding="utf-8")
+        text = Path(name).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise UsageError(f"{shown}: not UTF-8") from error
     except (OSError, ValueError) as error:

@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -21,6 +22,8 @@ from gagar_cli.io.jsonl import dump_line
 from gagar_cli.io.streams import show_path
 
 _CHUNK_ROWS = 8192
+_LEVEL = 1
+"""Of zstd in tables: 4 % larger than its default, and a sixth less time for all of the writing."""
 
 
 def refuse_existing(path: str, *, overwrite: bool) -> None:
@@ -91,12 +94,38 @@ def write_frame(path: str, frame: pl.DataFrame) -> None:
     Raises:
         OutputError: it cannot be written.
     """
+    write_frames(path, (frame,))
+
+
+def write_frames(path: str, frames: Iterable[pl.DataFrame]) -> None:
+    """The same for a table in parts of the same columns, one of which is held at a time.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
     if Path(path).suffix.lower() in (".parquet", ".pq"):
         with write_atomically(path) as stream:
-            frame.write_parquet(stream, compression="zstd")
+            _write_parquet(stream, iter(frames))
         return
-    chunks = (frame.slice(start, _CHUNK_ROWS) for start in range(0, frame.height, _CHUNK_ROWS))
+    chunks = (chunk for frame in frames for chunk in frame.iter_slices(_CHUNK_ROWS))
     write_records(path, (record for chunk in chunks for record in chunk.iter_rows(named=True)))
+
+
+def _write_parquet(stream: BinaryIO, frames: Iterator[pl.DataFrame]) -> None:
+    first, second = next(frames), next(frames, None)
+    if second is None:
+        first.write_parquet(stream, compression="zstd", compression_level=_LEVEL)
+        return
+    from polars.io.plugins import register_io_source
+
+    def read(
+        columns: list[str] | None, _predicate: pl.Expr | None, _n_rows: int | None, _size: int | None
+    ) -> Iterator[pl.DataFrame]:
+        for frame in chain((first, second), frames):
+            yield frame if columns is None else frame.select(columns)
+
+    source = register_io_source(read, schema=first.schema)
+    source.sink_parquet(stream, compression="zstd", compression_level=_LEVEL, row_group_size=first.height)
 
 
 def write_records(path: str, records: Iterable[Mapping[str, object]]) -> int:

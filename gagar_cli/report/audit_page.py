@@ -9,7 +9,6 @@ from gagar_cli.audit_key import AuditKey
 from gagar_cli.audit_summary import AuditResult
 from gagar_cli.core.comparison import SHARES, Comparison, Difference
 from gagar_cli.core.ranking import GroupRanking
-from gagar_cli.core.rubric import DIMENSIONS
 from gagar_cli.report.attempts import describe_attempt
 from gagar_cli.report.charts import Bar, interval_chart, stacked_bars
 from gagar_cli.report.page import render_page
@@ -41,7 +40,7 @@ def audit_page(result: AuditResult, key: AuditKey, judgments: Sequence[Sequence[
                 f"{result.n_tasks['judged']} of {result.n_tasks['sampled']} sampled tasks judged, "
                 f"{result.n_tasks['shared']} shared"
             ),
-            "comparisons": [_comparison(one) for one in result.comparisons],
+            "comparisons": [_comparison(one, result.dimensions) for one in result.comparisons],
             "notes": [*result.notes],
             "gates": [
                 {
@@ -58,12 +57,12 @@ def audit_page(result: AuditResult, key: AuditKey, judgments: Sequence[Sequence[
     )
 
 
-def _comparison(comparison: Comparison) -> dict[str, Any]:
+def _comparison(comparison: Comparison, dimensions: Sequence[str]) -> dict[str, Any]:
     rates = [("win rate", comparison.win_rate), ("top-1 share", comparison.top1_share)]
-    scores = [(name, comparison.differences.get(name)) for name in ("weighted_score", *DIMENSIONS)]
+    scores = [(name, comparison.differences.get(name)) for name in ("weighted_score", *dimensions)]
     return {
         "title": f"{comparison.second} against {comparison.first}: {comparison.n_tasks} tasks, "
-        f"{comparison.n_pairs} pairs",
+        f"{comparison.n_pairs} judged pairs",
         "first": comparison.first,
         "second": comparison.second,
         "answer": answer(comparison),
@@ -98,7 +97,8 @@ def _bar(name: str, one: Difference, *, is_share: bool) -> Bar:
     shown = show_value(one.estimate.value, is_share=is_share, signed=not is_share)
     if low is not None and high is not None:
         ends = (show_value(end, is_share=is_share, signed=not is_share) for end in (low, high))
-        shown += f" [{', '.join(ends)}]"
+        is_constant = one.estimate.interval_kind == "constant"
+        shown += " in every task" if is_constant else f" [{', '.join(ends)}]"
     return Bar(name, one.estimate.value, low, high, shown)
 
 
@@ -111,13 +111,17 @@ def _row(name: str, one: Difference, values: tuple[Any, Any] | None, *, is_share
     def ends(interval: tuple[float, float] | None) -> str:
         return f"{show(interval[0])} to {show(interval[1])}" if interval else ""
 
-    sides = [show_value(side.value, is_share=is_share) for side in values] if values else ["", ""]
     estimate = one.estimate
+    # A rate is the second policy's; what is left of 1 is the first's.
+    sides = [
+        show_value(side, is_share=is_share)
+        for side in ([one.value for one in values] if values else [1 - estimate.value, estimate.value])
+    ]
     return (
         name,
         *sides,
-        show(estimate.value),
-        ends(estimate.interval),
+        show(estimate.value) if values else "",
+        "the same in every task" if estimate.interval_kind == "constant" else ends(estimate.interval),
         ends(estimate.bootstrap),
         show_p_value(one),
     )
@@ -130,6 +134,8 @@ def _tiers_chart(result: AuditResult) -> Markup:
         for policy in result.policies
         if all(name in result.estimates[policy] for name in names)
     }
+    if not shares:
+        return Markup("")
     return stacked_bars(shares, ("tier 1", "tier 2", "tier 3"), title="tiers of ranked attempts")
 
 

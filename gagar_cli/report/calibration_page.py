@@ -26,7 +26,7 @@ def calibration_page(result: "CalibrateResult") -> str:
             "verdicts": [
                 {
                     "text": f"{card.grader}: {verdict(card)}",
-                    "direction": "up" if verdict(card) == "fit for use" else "down",
+                    "direction": "up" if verdict(card).startswith("fit for use") else "down",
                 }
                 for card in cards
             ],

@@ -18,7 +18,8 @@ def grading_page(
     """The report of a grading run as one HTML document; graded groups with the most findings come first."""
     ordered = sorted(rankings, key=lambda one: (one.status != "graded", -_n_findings(one), str(one.key)))
     n_candidates = sum(report.tiers.values()) or 1
-    shares = {"candidates": [count / n_candidates for count in list(report.tiers.values())[: len(TIERS)]]}
+    shares = {"candidates": [count / n_candidates for count in report.tiers.values()]}
+    classes = [f"tier {name[-1]}" if name in TIERS else name for name in report.tiers]
     scores = [
         Bar(name.replace("_", " "), value, None, None, f"{value:.2f}")
         for name, value in report.mean_scores.items()
@@ -30,7 +31,7 @@ def grading_page(
             "title": title,
             "subtitle": f"{n_groups}; {sum(report.tiers.values()):,} candidates ranked",
             "facts": report_facts(report),
-            "tiers_chart": stacked_bars(shares, ("tier 1", "tier 2", "tier 3"), title="tiers"),
+            "tiers_chart": stacked_bars(shares, classes, title="tiers"),
             "scores_chart": interval_chart(scores, centre=3.0, title="mean scores"),
             "groups": [_group(one) for one in ordered[:max_groups]],
             "n_left_out": max(0, len(ordered) - max_groups),

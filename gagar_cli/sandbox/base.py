@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from gagar_cli.sandbox.output import FileOutput
+
 NOBODY = 65534
 """User and group that hostile code runs as where gagar itself runs as root."""
 
@@ -57,6 +59,9 @@ class Checkout:
     image: str | None = None
     workdir: str | None = None
     """The repository's place inside `image`."""
+    is_copied: bool = True
+    """Without it commands start in an empty directory and `tree` stays where it is bound (`launcher.BASE`): for
+    programs of ours over a tree that they only read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +82,13 @@ class ExecResult:
 class Sandbox(Protocol):
     """One candidate's checkout. Close it always; it dies with its owner in any case."""
 
-    async def run(self, command: Command, *, timeout_seconds: float, cwd: str = ".") -> ExecResult:
+    async def run(
+        self, command: Command, *, timeout_seconds: float, cwd: str = ".", stdout: FileOutput | None = None
+    ) -> ExecResult:
         """Run an argument list, or a script for `sh`, in a fresh copy of the patched checkout.
 
-        `cwd` is a directory of the checkout, relative to it; no part of it may be a link.
+        `cwd` is a directory of the checkout, relative to it; no part of it may be a link. With `stdout`, what the
+        command writes goes there, and not into the result.
 
         Raises:
             SandboxError: the sandbox broke.

@@ -15,6 +15,7 @@ was asked for (`environment.py`).
 """
 
 import asyncio
+import contextlib
 import os
 import shutil
 import tempfile
@@ -30,9 +31,11 @@ from gagar_cli.sandbox.bubblewrap_groups import (
     Gate,
     GroupMaker,
     find_group_maker,
+    make_gated_group,
     reap_groups,
 )
 from gagar_cli.sandbox.bubblewrap_needs import check_readable, find_program
+from gagar_cli.sandbox.bubblewrap_program import Program
 from gagar_cli.sandbox.bubblewrap_run import CommandRun
 from gagar_cli.sandbox.environment import Environment, read_environment
 from gagar_cli.sandbox.launcher import (
@@ -43,6 +46,7 @@ from gagar_cli.sandbox.launcher import (
     launch_arguments,
     read_launch,
 )
+from gagar_cli.sandbox.output import FileOutput
 from gagar_cli.sandbox.watchdog import Watchdog
 
 _PROBE_SECONDS = 20.0
@@ -57,7 +61,7 @@ async def open_backend(environment: Path | None = None) -> "BubblewrapBackend":
     Raises:
         SandboxError: no program, no git under `/usr`, the machine forbids user namespaces, a bad environment.
     """
-    program = find_program()
+    path = find_program()
     if shutil.which("git", path=SEARCH_PATH) is None:
         raise SandboxError(
             "bubblewrap sandboxes need git under /usr", "install git with the system's packages"
@@ -72,8 +76,7 @@ async def open_backend(environment: Path | None = None) -> "BubblewrapBackend":
             place, "the environment", "make one of the system's Python where all users can reach it"
         )
     reap_groups()
-    # Run by its open file: nobody may be unable to reach it by its path.
-    descriptor = os.open(program, os.O_PATH | os.O_CLOEXEC)
+    program = Program(path)
     groups = find_group_maker()
     # An overlay needs 0.11 and a file system that can be a lower layer; groups need a kernel that lets us use them.
     ways = [
@@ -83,14 +86,14 @@ async def open_backend(environment: Path | None = None) -> "BubblewrapBackend":
     ]
     refusals: list[SandboxError] = []
     for has_overlay, maker in ways:
-        backend = BubblewrapBackend(descriptor, has_overlay=has_overlay, groups=maker, environment=visible)
+        backend = BubblewrapBackend(program, has_overlay=has_overlay, groups=maker, environment=visible)
         try:
             await backend.probe()
         except SandboxError as error:
             refusals.append(error)
         else:
             return backend
-    os.close(descriptor)
+    program.close()
     # The way with everything says best what is missing.
     raise refusals[0]
 
@@ -102,13 +105,12 @@ class BubblewrapBackend:
 
     def __init__(
         self,
-        program: int,
+        program: Program,
         *,
         has_overlay: bool,
         groups: GroupMaker | None = None,
         environment: Environment | None = None,
     ) -> None:
-        """`program` is an open descriptor of the executable."""
         tree = "an overlay" if has_overlay else "a copy"
         held = groups.description if groups else "a watchdog alone"
         self.description = f"bubblewrap with {tree} of the repository, limits by {held}"
@@ -132,7 +134,8 @@ class BubblewrapBackend:
             checkout.tree, "the repository", "set TMPDIR to a directory that all users can pass through"
         )
         # Writing to an overlay wants the rights to the layer below.
-        use_overlay = self._has_overlay and checkout.tree.stat().st_uid == sandbox_user().uid
+        has_overlay = self._has_overlay and checkout.is_copied
+        use_overlay = has_overlay and checkout.tree.stat().st_uid == sandbox_user().uid
         return BubblewrapSandbox(self, checkout, encode_patch(patch), limits, use_overlay=use_overlay)
 
     async def probe(self) -> None:
@@ -170,7 +173,9 @@ class BubblewrapSandbox:
         self._use_overlay = use_overlay
         self._running: set[CommandRun] = set()
 
-    async def run(self, command: Command, *, timeout_seconds: float, cwd: str = ".") -> ExecResult:
+    async def run(
+        self, command: Command, *, timeout_seconds: float, cwd: str = ".", stdout: FileOutput | None = None
+    ) -> ExecResult:
         """Run a command in a new sandbox over the patched checkout.
 
         Raises:
@@ -179,21 +184,16 @@ class BubblewrapSandbox:
         started = time.monotonic()
         launch = launch_arguments(
             command,
-            source="" if self._use_overlay else BASE,
+            source=BASE if self._checkout.is_copied and not self._use_overlay else "",
             has_patch=bool(self._patch),
             limits=shell_limits(self._limits, timeout_seconds),
             cwd=cwd,
             waits=True,
         )
-        maker = self._backend.groups
+        group, gate = make_gated_group(self._backend.groups, self._limits)
         try:
-            group = maker.make(self._limits) if maker else None
-        except OSError as error:
-            raise SandboxError(f"no control group can be made: {error}") from error
-        gate = Gate() if group else None
-        try:
-            process = self._start(launch, gate)
-            return await self._attend(process, started + timeout_seconds, group, gate)
+            run = self._start(launch, gate, stdout)
+            return await self._attend(run, started + timeout_seconds, group, gate)
         finally:
             if group is not None and gate is not None:
                 gate.close()
@@ -201,17 +201,18 @@ class BubblewrapSandbox:
                     await asyncio.to_thread(group.remove)
 
     async def _attend(
-        self, process: Popen[bytes], deadline: float, group: ControlGroup | None, gate: Gate | None
+        self, run: CommandRun, deadline: float, group: ControlGroup | None, gate: Gate | None
     ) -> ExecResult:
         """Watch and end a command that was started."""
-        run = CommandRun(process, self._limits.output_bytes)
         self._running.add(run)
-        watchdog = Watchdog(process.pid, self._limits, run.kill)
+        watchdog = Watchdog(run.process.pid, self._limits, run.kill)
         watchdog.start()
         started = time.monotonic()
         try:
             if group is not None and gate is not None:
-                await gate.admit(group)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(deadline - time.monotonic()):
+                        await gate.admit(group)
             await run.let_go(deadline - time.monotonic())
             timed_out = not await run.wait(deadline - time.monotonic())
             seconds = time.monotonic() - started
@@ -222,8 +223,8 @@ class BubblewrapSandbox:
             watchdog.stop()
             if gate is not None:
                 gate.turn_away()
-            await run.finish()
             self._running.discard(run)
+            await run.finish()
         was_killed = group is not None and group.has_killed()
         return self._result(
             run, seconds=seconds, timed_out=timed_out, was_ended=watchdog.has_ended, was_killed=was_killed
@@ -234,10 +235,19 @@ class BubblewrapSandbox:
         for run in list(self._running):
             run.kill()
 
-    def _start(self, launch: list[str], gate: Gate | None) -> Popen[bytes]:
+    def _start(self, launch: list[str], gate: Gate | None, stdout: FileOutput | None) -> CommandRun:
+        try:
+            return CommandRun(self._open(launch, gate), self._limits.output_bytes, stdout)
+        except (OSError, ValueError) as error:
+            raise SandboxError(f"bubblewrap cannot be started: {error}") from error
+        finally:
+            if gate is not None:
+                gate.hand_over()
+
+    def _open(self, launch: list[str], gate: Gate | None) -> Popen[bytes]:
         user = sandbox_user()
-        program = self._backend.program
         with HandedIn() as files:
+            start = self._backend.program.start(files)
             options = sandbox_arguments(
                 self._checkout,
                 self._limits,
@@ -248,27 +258,21 @@ class BubblewrapSandbox:
             options += gate.arguments if gate else []
             options += ["--file", str(files.add(self._patch)), PATCH_FILE] if self._patch else []
             arguments = ["bwrap", "--args", str(files.add_arguments(options)), "--", *launch]
-            try:
-                return Popen(  # noqa: S603 - a program of ours; what is untrusted goes to the sandbox's shell as words
-                    arguments,
-                    bufsize=0,
-                    executable=f"/proc/self/fd/{program}",
-                    pass_fds=(program, *files.descriptors, *(gate.descriptors if gate else ())),
-                    stdin=PIPE,
-                    stdout=PIPE,
-                    stderr=PIPE,
-                    env={},
-                    cwd="/",
-                    start_new_session=True,
-                    user=user.uid if user.must_switch else None,
-                    group=user.gid if user.must_switch else None,
-                    extra_groups=[] if user.must_switch else None,
-                )
-            except (OSError, ValueError) as error:
-                raise SandboxError(f"bubblewrap cannot be started: {error}") from error
-            finally:
-                if gate is not None:
-                    gate.hand_over()
+            return Popen(  # noqa: S603 - a program of ours; what is untrusted goes to the sandbox's shell as words
+                arguments,
+                bufsize=0,
+                executable=start.executable,
+                pass_fds=(*start.descriptors, *files.descriptors, *(gate.descriptors if gate else ())),
+                stdin=PIPE,
+                stdout=PIPE,
+                stderr=PIPE,
+                env=start.environment,
+                cwd="/",
+                start_new_session=True,
+                user=user.uid if user.must_switch else None,
+                group=user.gid if user.must_switch else None,
+                extra_groups=[] if user.must_switch else None,
+            )
 
     def _result(
         self, run: CommandRun, *, seconds: float, timed_out: bool, was_ended: bool, was_killed: bool

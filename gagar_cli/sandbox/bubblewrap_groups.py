@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from gagar_cli.errors import SandboxError
 from gagar_cli.sandbox.base import SandboxLimits
 from gagar_cli.sandbox.owner import current_owner, is_orphaned_name, owned_name
 
@@ -74,7 +75,12 @@ class Gate:
 
     def __init__(self) -> None:
         self._told, self._tell = os.pipe()
-        self._wait, self._open = os.pipe()
+        try:
+            self._wait, self._open = os.pipe()
+        except OSError:
+            os.close(self._told)
+            os.close(self._tell)
+            raise
         self._is_closed = False
 
     @property
@@ -172,6 +178,28 @@ class GroupMaker:
         if controller == "memory":
             return {"memory.limit_in_bytes": memory, "?memory.memsw.limit_in_bytes": memory}
         return {"cpu.cfs_period_us": str(_PERIOD_MICROSECONDS), "cpu.cfs_quota_us": quota}
+
+
+def make_gated_group(
+    maker: GroupMaker | None, limits: SandboxLimits
+) -> tuple[ControlGroup, Gate] | tuple[None, None]:
+    """A group for one command, and the gate before it; none without a maker.
+
+    Raises:
+        SandboxError: it cannot be made.
+    """
+    if maker is None:
+        return None, None
+    try:
+        gate = Gate()
+        try:
+            return maker.make(limits), gate
+        except OSError:
+            gate.hand_over()
+            gate.close()
+            raise
+    except OSError as error:
+        raise SandboxError(f"no control group can be made: {error}") from error
 
 
 def find_group_maker(proc: Path = Path("/proc/self")) -> GroupMaker | None:

@@ -10,7 +10,7 @@ import signal
 from subprocess import Popen
 
 from gagar_cli.sandbox.launcher import GO
-from gagar_cli.sandbox.output import MAX_READ_BYTES, CappedOutput
+from gagar_cli.sandbox.output import CappedOutput, FileOutput, is_flood
 
 _END_SECONDS = 5.0
 """For the last processes of an ended sandbox to be gone."""
@@ -23,9 +23,9 @@ class CommandRun:
     Made in a running event loop, for a process whose output is in pipes. Wants `finish` in any case.
     """
 
-    def __init__(self, process: Popen[bytes], max_bytes: int) -> None:
+    def __init__(self, process: Popen[bytes], max_bytes: int, stdout: FileOutput | None = None) -> None:
         self.process = process
-        self.stdout = CappedOutput(max_bytes)
+        self.stdout = stdout or CappedOutput(max_bytes)
         self.stderr = CappedOutput(max_bytes)
         self._loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[None] = self._loop.create_future()
@@ -33,11 +33,21 @@ class CommandRun:
         self._spoke: asyncio.Future[None] = self._loop.create_future()
         self._is_condemned = False
         # Nobody else reaps the process, so that its number is its own until then.
-        self._handle: int | None = os.pidfd_open(process.pid)
+        try:
+            self._handle: int | None = os.pidfd_open(process.pid)
+        except OSError:
+            # A launcher whose input ends, ends.
+            for file in (process.stdin, process.stdout, process.stderr):
+                if file is not None:
+                    file.close()
+            raise
         self._loop.add_reader(self._handle, self._reap, self._handle)
         assert process.stdout is not None  # noqa: S101 - both are pipes
         assert process.stderr is not None  # noqa: S101
-        self._pipes = {process.stdout.fileno(): self.stdout, process.stderr.fileno(): self.stderr}
+        self._pipes: dict[int, CappedOutput | FileOutput] = {
+            process.stdout.fileno(): self.stdout,
+            process.stderr.fileno(): self.stderr,
+        }
         for pipe in self._pipes:
             os.set_blocking(pipe, False)
             self._loop.add_reader(pipe, self._read, pipe)
@@ -69,7 +79,20 @@ class CommandRun:
         return self._ended.done()
 
     async def finish(self) -> None:
-        """End the command, and wait for the end of the namespace, which closes the pipes."""
+        """End the command, and wait for the end of the namespace, however often that is cancelled meanwhile."""
+        ending = asyncio.ensure_future(self._finish())
+        is_cancelled = False
+        while not ending.done():
+            try:
+                await asyncio.wait([ending])
+            except asyncio.CancelledError:
+                is_cancelled = True
+        ending.result()
+        if is_cancelled:
+            raise asyncio.CancelledError
+
+    async def _finish(self) -> None:
+        # The end of the namespace closes the pipes.
         assert self.process.stdin is not None  # noqa: S101 - it is a pipe
         # A launcher that was not let go ends by itself.
         self.process.stdin.close()
@@ -108,7 +131,7 @@ class CommandRun:
         output.add(chunk)
         if output is self.stderr:
             self._tell_spoke()
-        if self.stdout.n_bytes + self.stderr.n_bytes > MAX_READ_BYTES:
+        if is_flood(self.stdout, self.stderr):
             self.kill()
 
     def _tell_spoke(self) -> None:

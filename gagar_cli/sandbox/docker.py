@@ -6,8 +6,8 @@ behind (a process, a file, a System V segment) must not meet the next one: so th
 shares the kernel with the host: a kernel or runc bug ends it, unless another runtime stands between (`--runtime`).
 Images are pulled only where that was asked for.
 
-A container lives as long as its owner holds its stdin. What was made and never started when an owner died, and copies
-of repositories out of images, are removed by `reap_orphans` of a later run.
+A container lives as long as its owner holds its stdin. What an owner that is killed was just making, and copies of
+repositories out of images, its guard removes (`docker_guard.py`), or else `reap_orphans` of a later run.
 """
 
 import asyncio
@@ -25,6 +25,7 @@ from gagar_cli.sandbox.docker_engine import (
     Image,
     check_directory,
     connect,
+    engine_address,
     find_image,
     held_container,
     is_running,
@@ -36,11 +37,13 @@ from gagar_cli.sandbox.docker_engine import (
     was_out_of_memory,
 )
 from gagar_cli.sandbox.docker_features import EngineFeatures
+from gagar_cli.sandbox.docker_guard import guarded_engine
 from gagar_cli.sandbox.docker_images import ImageTree, ImageTrees
 from gagar_cli.sandbox.docker_options import container_config, place_checkout
 from gagar_cli.sandbox.docker_patch import PatchDelivery
-from gagar_cli.sandbox.docker_stream import End, ExecStream
+from gagar_cli.sandbox.docker_stream import End, ExecStream, Reading
 from gagar_cli.sandbox.launcher import BASE, describe_failure, read_launch
+from gagar_cli.sandbox.output import FileOutput
 from gagar_cli.sandbox.owner import current_owner
 from gagar_cli.sandbox.versions import EngineFacts, check_runtime, needs_own_filter
 
@@ -80,6 +83,8 @@ class DockerBackend:
         """Images that were found to have none."""
         # Threads of our own: those that wait for output would use up the few that all of asyncio shares.
         self.threads = ThreadPoolExecutor(MAX_COMMANDS, thread_name_prefix="gagar-docker")
+        self.guard = contextlib.ExitStack()
+        """Holds what cleans up behind us, should we be killed."""
         self._image = image
         self._pull = pull
         self._lock = threading.Lock()
@@ -134,6 +139,7 @@ class DockerBackend:
         """Hang up on the engine, once every sandbox is closed."""
         self.threads.shutdown()
         self.client.close()
+        self.guard.close()
 
 
 class DockerSandbox:
@@ -156,7 +162,9 @@ class DockerSandbox:
         self._is_closed = threading.Event()
         self._jobs: set[asyncio.Future[ExecResult]] = set()
 
-    async def run(self, command: Command, *, timeout_seconds: float, cwd: str = ".") -> ExecResult:
+    async def run(
+        self, command: Command, *, timeout_seconds: float, cwd: str = ".", stdout: FileOutput | None = None
+    ) -> ExecResult:
         """Run a command in a new container, in a fresh copy of the patched checkout.
 
         Raises:
@@ -166,7 +174,7 @@ class DockerSandbox:
             raise SandboxError("the sandbox is closed")
         cancelled = threading.Event()
         job = asyncio.get_running_loop().run_in_executor(
-            self._backend.threads, self._run, command, cwd, timeout_seconds, cancelled
+            self._backend.threads, self._run, command, cwd, Reading(timeout_seconds, cancelled, stdout)
         )
         self._jobs.add(job)
         try:
@@ -186,13 +194,11 @@ class DockerSandbox:
         with contextlib.suppress(SandboxError):
             await asyncio.to_thread(self._release)
 
-    def _run(
-        self, command: Command, cwd: str, timeout_seconds: float, cancelled: threading.Event
-    ) -> ExecResult:
+    def _run(self, command: Command, cwd: str, reading: Reading) -> ExecResult:
         for _ in range(_MAX_STARTS):
             arguments, stdin = self._delivery.prepare(command, cwd)
             try:
-                result = self._run_once(arguments, stdin, timeout_seconds, cancelled)
+                result = self._run_once(arguments, stdin, reading)
             except CheckoutError as error:
                 self._delivery.learn(error)
             else:
@@ -200,18 +206,16 @@ class DockerSandbox:
                     return result
         raise SandboxError(f"the engine has not started a command in {_MAX_STARTS} containers")
 
-    def _run_once(
-        self, arguments: list[str], stdin: bytes, timeout_seconds: float, cancelled: threading.Event
-    ) -> ExecResult | None:
+    def _run_once(self, arguments: list[str], stdin: bytes, reading: Reading) -> ExecResult | None:
         """The result; None where not even the launcher has spoken: a busy engine fails to start some commands."""
-        stream = ExecStream(self._limits.output_bytes)
+        stream = ExecStream(self._limits.output_bytes, reading.stdout)
         with mapped_errors("the docker engine failed"), self._container() as container:
             started = time.monotonic()
             with started_exec(self._client, container, arguments, stdin) as (execution, connection):
                 end = stream.pump(
                     connection,
-                    deadline=started + timeout_seconds,
-                    is_cancelled=lambda: cancelled.is_set() or self._is_closed.is_set(),
+                    deadline=started + reading.timeout_seconds,
+                    is_cancelled=lambda: reading.cancelled.is_set() or self._is_closed.is_set(),
                     has_exited=lambda: not is_running(self._client, execution),
                 )
             seconds = time.monotonic() - started
@@ -222,7 +226,7 @@ class DockerSandbox:
             if not stream.stdout.n_bytes and not stream.stderr.n_bytes:
                 return None
             # The engine itself complains on stdout.
-            why = describe_failure(launch.stderr or stream.stdout.content)
+            why = describe_failure(launch.stderr or stream.stdout.text.encode())
             raise SandboxError(f"a container cannot run the checkout: {why}")
         return ExecResult(
             exit_code,
@@ -283,6 +287,7 @@ def _open_backend(image: str | None, runtime: str | None, pull: bool) -> DockerB
     backend = DockerBackend(client, image, facts, runtime=runtime, pull=pull)
     try:
         check_runtime(facts, runtime)
+        backend.guard.enter_context(guarded_engine(engine_address(), current_owner().labels()))
         with mapped_errors("the docker engine failed"):
             reap_orphans(client)
         if image is not None:

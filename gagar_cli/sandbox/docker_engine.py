@@ -63,20 +63,27 @@ def held_connection(wrapper: Any) -> Iterator[socket.socket]:
             response.close()
 
 
+def engine_address() -> str:
+    """Of the engine that the environment names, or of the local one."""
+    import docker.constants
+
+    named: str | None = docker.utils.kwargs_from_env().get("base_url")
+    return named or str(docker.constants.DEFAULT_UNIX_SOCKET)
+
+
 def connect() -> tuple[Any, EngineFacts]:
     """A client of the engine that the environment names, or of the local one, and what the engine says of itself.
 
     Raises:
         SandboxError: none answers.
     """
-    import docker.constants
+    import docker
     from docker.errors import DockerException
 
     hint = "start it, or point DOCKER_HOST at one; `--sandbox bubblewrap` needs none"
     try:
         with mapped_errors("no docker engine answers", hint):
-            address = docker.utils.kwargs_from_env().get("base_url") or docker.constants.DEFAULT_UNIX_SOCKET
-            _try_socket(address)
+            _try_socket(engine_address())
             client = docker.from_env(timeout=ENGINE_SECONDS, max_pool_size=MAX_COMMANDS).api
             return client, read_engine_facts(client.version(), client.info())
     except DockerException as error:

@@ -55,16 +55,18 @@ def place_checkout(workdir: str | None) -> str:
     return str(path)
 
 
-def launch_from_stdin(command: Command, patch: bytes, checkout: str, cwd: str, words: str = "") -> list[str]:
+def launch_from_stdin(
+    command: Command, patch: bytes, checkout: str, cwd: str, *, words: str = "", source: str = BASE
+) -> list[str]:
     """The argument list that takes the patch from stdin, makes the checkout and becomes the command.
 
-    With `words` for the shell, the patch is what they want.
+    With `words` for the shell, the patch is what they want. An empty `source` leaves the checkout empty.
 
     Raises:
         CheckoutError: `cwd` leaves the checkout.
     """
     launch = launch_arguments(
-        command, source=BASE, has_patch=bool(patch), checkout=checkout, cwd=cwd, words=words
+        command, source=source, has_patch=bool(patch), checkout=checkout, cwd=cwd, words=words
     )
     return ["/bin/sh", "-c", _TAKE_PATCH, "sh", str(len(patch)), *launch]
 

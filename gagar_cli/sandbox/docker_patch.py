@@ -16,7 +16,7 @@ from gagar_cli.sandbox.docker_engine import Image, is_gone, mapped_errors, remov
 from gagar_cli.sandbox.docker_options import launch_from_stdin
 from gagar_cli.sandbox.edits import WRITE_FILES, Edits, plan_edits
 from gagar_cli.sandbox.files import read_regular_file
-from gagar_cli.sandbox.launcher import encode_patch
+from gagar_cli.sandbox.launcher import BASE, encode_patch
 from gagar_cli.sandbox.owner import current_owner
 
 MAX_PATCHED_BYTES = 16 * 1024 * 1024
@@ -49,13 +49,14 @@ class PatchDelivery:
         """
         patch = encode_patch(self._patch)
         if not patch or self._image.id not in self._without_git:
-            return launch_from_stdin(command, patch, self._place, cwd), patch
+            source = BASE if self._checkout.is_copied else ""
+            return launch_from_stdin(command, patch, self._place, cwd, source=source), patch
         with self._lock:
             if self._edits is None:
                 self._edits = plan_edits(self._patch, self._read)
         edits = self._edits
         words = f"n_words={edits.n_words}\n{WRITE_FILES}"
-        return launch_from_stdin(command, edits.content, self._place, cwd, words), edits.content
+        return launch_from_stdin(command, edits.content, self._place, cwd, words=words), edits.content
 
     def learn(self, error: CheckoutError) -> None:
         """Heed a complaint about the image's git.

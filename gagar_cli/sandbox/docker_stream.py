@@ -5,10 +5,12 @@ import selectors
 import socket
 import ssl
 import struct
+import threading
 import time
 from collections.abc import Callable
+from typing import NamedTuple
 
-from gagar_cli.sandbox.output import MAX_READ_BYTES, CappedOutput
+from gagar_cli.sandbox.output import CappedOutput, FileOutput, is_flood
 
 _LOOK_SECONDS = 0.2
 """How late a cancellation is seen, or the end of a command whose children keep its output open."""
@@ -29,11 +31,19 @@ class End(enum.Enum):
     CANCELLED = enum.auto()
 
 
+class Reading(NamedTuple):
+    """How a command's output is read."""
+
+    timeout_seconds: float
+    cancelled: threading.Event
+    stdout: FileOutput | None
+
+
 class ExecStream:
     """What one command writes."""
 
-    def __init__(self, max_bytes: int) -> None:
-        self.stdout = CappedOutput(max_bytes)
+    def __init__(self, max_bytes: int, stdout: FileOutput | None = None) -> None:
+        self.stdout = stdout or CappedOutput(max_bytes)
         self.stderr = CappedOutput(max_bytes)
         self._header = b""
         self._n_left = 0
@@ -68,7 +78,7 @@ class ExecStream:
                 # Read in any case: TLS may hold back what the selector cannot see.
                 if not self._receive(connection):
                     return End.CLOSED
-                if self.stdout.n_bytes + self.stderr.n_bytes > MAX_READ_BYTES:
+                if is_flood(self.stdout, self.stderr):
                     return End.FLOODED
         return End.CANCELLED
 

@@ -52,10 +52,28 @@ def lay_out(source: Path, target: Path) -> LaidOut:
         if source.is_dir():
             _copy_directory(source, layout)
             return layout.finish("")
-        _unpack(source, layout)
+        with source.open("rb") as raw:
+            _unpack(_decompress(raw), layout)
         return layout.finish(layout.wrapper())
-    except BaseException:
+    except BaseException as error:
         # Half a repository must not look like one.
+        shutil.rmtree(target, ignore_errors=True)
+        if isinstance(error, OSError):
+            raise InputError(f"{source.name}: {error.strerror or error}") from error
+        raise
+
+
+def lay_out_archive(name: str, content: BinaryIO, target: Path) -> LaidOut:
+    """Write what a plain tar archive holds below `target`, with every directory as it stands there.
+
+    Raises:
+        InputError: as `lay_out`; `name` is what it calls the archive.
+    """
+    layout = _Layout(name, target)
+    try:
+        _unpack(cast("IO[bytes]", content), layout)
+        return layout.finish("")
+    except BaseException:
         shutil.rmtree(target, ignore_errors=True)
         raise
 
@@ -81,7 +99,7 @@ class _Layout:
     """The directory as it grows, and what is counted against the caps."""
 
     def __init__(self, source_name: str, root: Path) -> None:
-        self._source_name = source_name
+        self.source_name = source_name
         self._root = root
         self._files: set[str] = set()
         self._links: dict[str, str] = {}
@@ -137,7 +155,7 @@ class _Layout:
     def refuse(self, name: str, why: str) -> InputError:
         """The error that names the archive and its member."""
         shown = shorten(escape_untrusted(name, keep_newlines=False), 80)
-        return InputError(f"{self._source_name}: member {shown!r} {why}")
+        return InputError(f"{self.source_name}: member {shown!r} {why}")
 
     def _place(self, name: str) -> Path | None:
         """Where a member goes; None for what is left out."""
@@ -189,19 +207,18 @@ def _clean(name: str) -> str:
     return str(PurePosixPath(name))
 
 
-def _unpack(source: Path, layout: _Layout) -> None:
+def _unpack(raw: IO[bytes], layout: _Layout) -> None:
     try:
-        with source.open("rb") as raw:
-            content = cast("IO[bytes]", _Members(_decompress(raw), layout))
-            with tarfile.open(fileobj=content, mode="r:") as archive:
-                for member in archive:
-                    _add_member(archive, member, layout)
-                    # Else the archive keeps every header that it has read.
-                    archive.members = []  # type: ignore[attr-defined] # public, and missing in the stubs
+        content = cast("IO[bytes]", _Members(raw, layout))
+        with tarfile.open(fileobj=content, mode="r:") as archive:
+            for member in archive:
+                _add_member(archive, member, layout)
+                # Else the archive keeps every header that it has read.
+                archive.members = []  # type: ignore[attr-defined] # public, and missing in the stubs
     except _ARCHIVE_ERRORS as error:
-        raise InputError(f"{source.name}: not a readable archive: {error}") from error
+        raise InputError(f"{layout.source_name}: not a readable archive: {error}") from error
     except OSError as error:
-        raise InputError(f"{source.name}: {error.strerror or error}") from error
+        raise InputError(f"{layout.source_name}: {error.strerror or error}") from error
 
 
 def _add_member(archive: tarfile.TarFile, member: tarfile.TarInfo, layout: _Layout) -> None:

@@ -1,4 +1,9 @@
-"""Output of untrusted commands, kept within a cap while it is read: the head and the tail, the middle dropped."""
+"""Output of untrusted commands, kept within a cap while it is read: the head and the tail, the middle dropped.
+
+What is wanted whole goes to a file, under a cap of its own.
+"""
+
+from typing import BinaryIO
 
 MAX_READ_BYTES = 64 * 1024 * 1024
 """Of both streams together; a command that writes more is ended, since reading it all would take a core."""
@@ -6,6 +11,8 @@ MAX_READ_BYTES = 64 * 1024 * 1024
 
 class CappedOutput:
     """One stream: the first and the last half of `max_bytes`, with a note of what is missing between."""
+
+    max_read_bytes = MAX_READ_BYTES
 
     def __init__(self, max_bytes: int) -> None:
         self._half = max(1, max_bytes // 2)
@@ -45,3 +52,34 @@ class CappedOutput:
     def text(self) -> str:
         """What was kept, decoded leniently."""
         return self.content.decode("utf-8", "replace")
+
+
+class FileOutput:
+    """One stream as a file: whole, or the command is ended."""
+
+    text = ""
+    """Nothing of it belongs to the result."""
+
+    def __init__(self, file: BinaryIO, max_bytes: int) -> None:
+        self.max_read_bytes = max_bytes
+        self.n_bytes = 0
+        self.is_truncated = False
+        """There was more than the cap, or more than the disk takes."""
+        self._file = file
+
+    def add(self, chunk: bytes) -> None:
+        """Write the next bytes."""
+        self.n_bytes += len(chunk)
+        try:
+            if not self.is_truncated and self.n_bytes <= self.max_read_bytes:
+                self._file.write(chunk)
+                return
+        except OSError:
+            # Told by the loss: the reader ends the command as one that writes too much.
+            self.n_bytes += self.max_read_bytes
+        self.is_truncated = True
+
+
+def is_flood(stdout: CappedOutput | FileOutput, stderr: CappedOutput) -> bool:
+    """Whether a command has written more than is read of any."""
+    return stdout.n_bytes + stderr.n_bytes > max(stdout.max_read_bytes, stderr.max_read_bytes)

@@ -1,20 +1,27 @@
 """Repositories that `--repos DIR` supplies: found by task, laid out once, read by the grader's tools.
 
 In DIR are archives or directories named `<instance_id>@<commit>`, `<instance_id>`, or `<owner>__<name>@<commit>`; a
-commit may be shortened to seven digits or more. Names of tasks come from a dump and are only ever compared with what
-is in DIR, never made into a path.
+commit may be shortened to seven digits or more. There may be clones as well (`clones.py`): of these the tree at the
+task's commit is taken (`archiving.py`), once a run. Where it cannot be, the files that lie there are taken as they are:
+for a clone of the task's name, and for another that has just this commit checked out.
+
+Names of tasks come from a dump and are only ever compared with what is in DIR, never made into a path.
 """
 
 import hashlib
 import threading
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from gagar_cli.errors import InputError
+from gagar_cli.errors import InputError, SandboxError
+from gagar_cli.sandbox.archiving import Archiver, UnknownCommitError
 from gagar_cli.sandbox.base import sandbox_user
+from gagar_cli.sandbox.clone_notes import CloneNotes
+from gagar_cli.sandbox.clones import Clone, find_clones, is_commit, read_clone
 from gagar_cli.sandbox.files import read_regular_file, regular_file_size
-from gagar_cli.sandbox.layout import lay_out
+from gagar_cli.sandbox.layout import LaidOut, lay_out
 
 MAX_TEXT_BYTES = 8 * 1024 * 1024
 _ARCHIVES = (".tar.gz", ".tar.xz", ".tgz", ".tar")
@@ -63,7 +70,14 @@ class RepositoryStore:
             raise InputError(
                 f"{repos_dir}: {error.strerror}", "`--repos` names a directory of repositories"
             ) from error
-        self._trees: dict[Path, RepositoryTree] = {}
+        self.archiver: Archiver | None = None
+        """What takes commits out of clones; None: nothing does."""
+        self._repos_dir = repos_dir
+        self._notes = CloneNotes()
+        self._trees: dict[str, RepositoryTree] = {}
+        self._lacking: set[str] = set()
+        """Commits of clones that cannot be had."""
+        self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self._lock = threading.Lock()
         self._trees_dir = run_dir / "trees"
         self._trees_dir.mkdir(mode=0o700)
@@ -72,21 +86,72 @@ class RepositoryStore:
             for directory in (run_dir, self._trees_dir):
                 directory.chmod(0o711)
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What could not be taken out of clones, and what was taken instead."""
+        return self._notes.lines()
+
     def find(
-        self, instance_id: str | None, repo: str | None, base_commit: str | None
+        self, instance_id: str | None, repo: str | None, base_commit: str | None, image: str | None = None
     ) -> RepositoryTree | None:
-        """The repository of a task; None where none is supplied.
+        """The repository of a task; None where none is supplied. `image` is the task's, should a sandbox need one.
 
         Raises:
             InputError: the archive is broken or hostile.
         """
+        commit = base_commit.lower() if base_commit else ""
         source = next(self._matches(instance_id, repo, base_commit), None)
-        if source is None:
+        if source is not None:
+            clone = read_clone(source, source.name) if is_commit(commit) and source.is_dir() else None
+            if clone and (tree := self._take_out(clone, commit, image)):
+                return tree
+            if clone:
+                self._notes.add_files(clone, commit)
+            return self._once(str(source), lambda target: lay_out(source, target))
+        if not repo or not base_commit:
             return None
+        for clone in find_clones(self._repos_dir, repo):
+            if not is_commit(commit):
+                self._notes.add(clone, base_commit, "the task's commit is not given by its digits")
+            elif tree := self._take_out(clone, commit, image) or self._checked_out(clone, commit):
+                return tree
+        return None
+
+    def _take_out(self, clone: Clone, commit: str, image: str | None) -> RepositoryTree | None:
+        key = f"{clone.git_directory}@{commit}"
+        archiver = self.archiver
+        if archiver is None or clone.problem or key in self._lacking:
+            if key not in self._lacking:
+                self._notes.add(
+                    clone, commit, clone.problem or "no sandbox is used to take a commit out of it"
+                )
+            return None
+        try:
+            return self._once(key, lambda target: archiver.lay_out(clone, commit, target, image))
+        except UnknownCommitError:
+            hint = clone.lack() or f"`git fetch origin {commit}` in it, or another clone"
+            self._notes.add(clone, commit, "it does not hold the commit", hint)
+        except (SandboxError, InputError) as error:
+            self._notes.add(clone, commit, error.message)
+        self._lacking.add(key)
+        return None
+
+    def _checked_out(self, clone: Clone, commit: str) -> RepositoryTree | None:
+        """The files of a clone that says that it has this commit checked out."""
+        work_tree, head = clone.work_tree, clone.head()
+        if work_tree is None or clone.problem or not head or not head.startswith(commit):
+            return None
+        self._notes.add_files(clone, commit)
+        return self._once(str(work_tree), lambda target: lay_out(work_tree, target))
+
+    def _once(self, key: str, make: Callable[[Path], LaidOut]) -> RepositoryTree:
         with self._lock:
-            if source not in self._trees:
-                self._trees[source] = self._lay_out(source)
-            return self._trees[source]
+            lock = self._locks[key]
+        with lock:
+            if key not in self._trees:
+                name = hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+                self._trees[key] = RepositoryTree(*make(self._trees_dir / name))
+            return self._trees[key]
 
     def _matches(self, instance_id: str | None, repo: str | None, base_commit: str | None) -> Iterator[Path]:
         """Sources that fit, best first: the task at the commit, the task, the repository at the commit."""
@@ -108,12 +173,6 @@ class RepositoryStore:
                 and (base_commit or commit).startswith(commit)
             ):
                 yield path
-
-    def _lay_out(self, source: Path) -> RepositoryTree:
-        target = (
-            self._trees_dir / hashlib.sha256(source.name.encode("utf-8", "surrogateescape")).hexdigest()[:16]
-        )
-        return RepositoryTree(*lay_out(source, target))
 
 
 def _stem(path: Path) -> str:

@@ -1,14 +1,32 @@
 import json
 import subprocess
 import sys
-from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
+from gagar_cli.cli import run
 
-def gagar(folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "gagar_cli", "audit", *map(str, arguments)]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
+
+class Done(NamedTuple):
+    """What a command line came to."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def gagar(folder, capsys, monkeypatch):
+    """Run `gagar audit` in the folder, in this process: all but the process's own start is as on a command line."""
+    monkeypatch.chdir(folder)
+
+    def invoke(*arguments: str) -> Done:
+        code = run(["audit", *arguments])
+        told = capsys.readouterr()
+        return Done(code, told.out, told.err)
+
+    return invoke
 
 
 def fix(number: int, extra: str = "") -> str:
@@ -34,17 +52,18 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_two_dumps_are_compared_and_the_answer_comes_first(folder):
-    done = gagar(folder, "old.jsonl", "new.jsonl", "-o", "audit", "--judge-model", "offline")
-    assert done.returncode == 0, done.stderr
-    assert "new over old: 0.0% of comparable pairs, worse (the interval excludes 50%)" in done.stdout
+def test_two_dumps_are_compared_and_the_answer_comes_first(folder, gagar):
+    done = gagar("old.jsonl", "new.jsonl", "-o", "audit", "--judge-model", "offline")
+    assert done.code == 0, done.stderr
+    assert (
+        "new wins 0.0% [0.0%, 39.0%] of pairs against old: worse (the interval excludes 50%)" in done.stdout
+    )
     names = {path.name for path in (folder / "audit").iterdir()}
     assert {"judgments.jsonl", "key.json", "summary.json", "report.html"} <= names
 
 
-def test_a_gate_that_is_not_met_exits_4_and_unblind_asks_nobody(folder):
+def test_a_gate_that_is_not_met_exits_4_and_unblind_asks_nobody(gagar):
     done = gagar(
-        folder,
         "a=old.jsonl",
         "b=new.jsonl",
         "-o",
@@ -54,10 +73,10 @@ def test_a_gate_that_is_not_met_exits_4_and_unblind_asks_nobody(folder):
         "--gate",
         "win_rate.value>0.5",
     )
-    assert done.returncode == 4
+    assert done.code == 4
     assert "gate not met: win_rate.value>0.5: win_rate.value is 0" in done.stderr
-    again = gagar(folder, "-o", "audit", "--unblind", "--gate", "win_rate.value<0.5", "--json")
-    assert again.returncode == 0
+    again = gagar("-o", "audit", "--unblind", "--gate", "win_rate.value<0.5", "--json")
+    assert again.code == 0
     record = json.loads(again.stdout)
     assert record["win_rate"]["value"] == 0.0
     assert record["second"] == "b"
@@ -90,7 +109,15 @@ def test_a_gate_that_is_not_met_exits_4_and_unblind_asks_nobody(folder):
         ),
     ],
 )
-def test_what_cannot_be_done_is_told_with_its_exit_code(folder, arguments, code, message):
-    done = gagar(folder, *arguments)
-    assert (done.returncode, message in done.stderr) == (code, True), done.stderr
+def test_what_cannot_be_done_is_told_with_its_exit_code(gagar, arguments, code, message):
+    done = gagar(*arguments)
+    assert (done.code, message in done.stderr) == (code, True), done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_process_of_its_own_gives_the_same(folder, gagar):
+    arguments = ["old.jsonl", "new.jsonl", "-o", "audit", "--judge-model", "offline", "--json"]
+    gagar(*arguments)
+    command = [sys.executable, "-m", "gagar_cli", "audit", "-o", "audit", "--unblind", "--json"]
+    told = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60)
+    assert (told.returncode, told.stdout) == (0, gagar("-o", "audit", "--unblind", "--json").stdout)

@@ -279,3 +279,14 @@ def test_a_value_of_another_type_than_its_field_is_kept_as_it_was(tmp_path: Path
     (row,) = pq.read_table(out).to_pylist()
     assert json.loads(row["raw"]) == {"advantage": [0.5, 0.5], "tools": [{"name": "ls"}], "version": 2.5}
     assert (row["reward"], row["advantage"], row["schema_version"]) == (1.0, None, 1)
+
+
+def test_validate_tells_what_is_wrong_where_every_record_is_bad(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path / "d.jsonl", [{"group_id": "g", "reward": "1"}, {"group_id": "", "reward": 1}])
+    assert run(["validate", path, "--json"]) == 3
+    told = capsys.readouterr()
+    assert json.loads(told.out)["n_problems"] == 2
+    assert f'{path}:1: reward is "1", expected a number' in told.err
+    assert f"{path}:2: group_id is" in told.err

@@ -122,20 +122,14 @@ def test_the_key_is_nowhere_but_in_the_request(tmp_path, serve):
 def test_a_gate_on_ungraded_groups_exits_4(tmp_path, serve, chat):
     prose = chat(content="I cannot decide.")
     endpoint = serve(*[prose] * 4)
-    grade("-o", "r.jsonl", "--model", "offline", "--limit", "2", "-q", cwd=tmp_path)
-    arguments = [
-        "--model",
-        "offline",
-        "--base-url",
-        endpoint.base_url,
-        "--max-ungraded",
-        "0.1",
-        "--concurrency",
-        "1",
-    ]
-    done = grade("-o", "r.jsonl", *arguments, cwd=tmp_path)
+    # Of one protocol: another would be tried, and a fifth reply asked for.
+    command = ["-o", "r.jsonl", "--model", "offline", "--protocol", "tools"]
+    grade(*command, "--limit", "2", "-q", cwd=tmp_path)
+    arguments = ["--base-url", endpoint.base_url, "--max-ungraded", "0.1", "--concurrency", "1"]
+    done = grade(*command, *arguments, cwd=tmp_path)
     assert done.returncode == 4, done.stderr
     assert "33.3% of the groups are ungraded" in done.stderr
+    assert len(endpoint.requests) == 4
 
 
 def test_the_offline_model_ignores_an_exported_endpoint(tmp_path):

@@ -2,9 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from gagar_cli.core.calibration import choose_kinds, make_group, score_group
+from gagar_cli.core.calibration import Outcome, choose_kinds, make_group, score_group
 from gagar_cli.core.calibration_card import Rate, make_card, verdict
-from gagar_cli.core.consistency import measure_consistency
 from gagar_cli.core.injections import INJECTIONS, inject
 from gagar_cli.core.patch import parse_patch
 from gagar_cli.core.ranking import GroupRanking, RankedCandidate
@@ -134,10 +133,12 @@ def test_slander_works_where_the_original_is_accused():
     assert right(made, ranked(made, *places))["slander:slander_patch"]
     accused = ranked(made, *places, flags={"original": {"test_specific": True}})
     assert not right(made, accused)["slander:slander_patch"]
+    fallen = ranked(made, "T1/2", *places[1:6], "T1/1")
+    assert not right(made, fallen)["slander:slander_patch"]
 
 
 def card(*groups):
-    return make_card("m", groups, consistency=measure_consistency([]), spending=Spending(n_calls=6))
+    return make_card("m", groups, consistency=[], spending=Spending(n_calls=6))
 
 
 def test_a_card_counts_each_rate_apart_and_the_verdict_names_what_falls_short():
@@ -160,5 +161,11 @@ def test_a_card_counts_each_rate_apart_and_the_verdict_names_what_falls_short():
         "1 injected attempts rose",
     ):
         assert part in told
-    assert verdict(card(good)) == "fit for use"
+    few = "fit for use, as far as 2 planted flaws tell: it may see as few as 34% of all"
+    assert verdict(card(good)) == few
+    assert verdict(card(good * 20)) == "fit for use"
+    one_missed = [*good * 20, Outcome("flaw", "dead_code", is_right=False, is_tie=True, is_tier_3=False)]
+    assert verdict(card(one_missed)) == (
+        "fit for use; it misses most of these: a branch that can never run is added"
+    )
     assert verdict(card(None)) == "unusable: it graded no group"

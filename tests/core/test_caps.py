@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from itertools import pairwise
@@ -289,3 +290,19 @@ def test_methods_are_run_with_their_own_options() -> None:
     assert estimate("dr-grpo", one_group(SEED), Options(cap="none")).advantage.tolist() == [
         [0.5, 0.5, -0.5, -0.5]
     ]
+
+
+@pytest.mark.parametrize("cap", [*CONSERVING, "paper"])
+def test_the_unit_of_rewards_does_not_matter_however_small_it_is(cap: Cap) -> None:
+    """Factors of 1e-30 times advantages of 1e-295 are no doubles any more."""
+    rows = [(Fraction(1), Fraction(1, 2)), (Fraction(1, 2), Fraction(1)), (Fraction(1), Fraction(1, 10**30))]
+    batch = one_group([*rows, (Fraction(0), None), (Fraction(1, 4), None)])
+    tiny = replace(batch, rewards=batch.rewards * 2.0**-980)
+    assert gagar(tiny, cap).advantage.tolist() == (gagar(batch, cap).advantage * 2.0**-980).tolist()
+    assert gagar(tiny, cap).multiplier.tolist() == gagar(batch, cap).multiplier.tolist()
+
+
+@pytest.mark.parametrize("limit", [1.0, 1e7, math.inf, math.nan])
+def test_a_limit_that_bounds_nothing_is_refused(limit: float) -> None:
+    with pytest.raises(ValueError, match=r"expected one of .* a limit above 1, at most 1e\+06"):
+        gagar(one_group(binary("1", "0.2", failed=2)), "bounded", limit)

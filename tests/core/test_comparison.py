@@ -34,6 +34,21 @@ def task(*attempts: JudgedAttempt, name: str = "t") -> JudgedTask:
     return JudgedTask(name, attempts)
 
 
+def test_the_same_scores_in_another_order_are_no_difference():
+    scores = (0.3, 0.2, 0.1)
+    assert sum(scores) != sum(sorted(scores))
+    judged = [
+        task(
+            *(ranked("A", 1, 1, score) for score in scores),
+            *(ranked("B", 1, 1, score) for score in sorted(scores)),
+            name=str(number),
+        )
+        for number in range(8)
+    ]
+    difference = compared(judged).differences["weighted_score"]
+    assert (difference.estimate.value, difference.p_value, difference.detectable) == (0.0, 1.0, None)
+
+
 def test_a_win_is_a_better_tier_or_rank_and_a_tie_is_half():
     one = task(ranked("A", 1, 2), ranked("A", 2, 1), ranked("B", 1, 2), ranked("B", 3, 1))
     # B's T1/2: ties with A's T1/2, beats A's T2/1; B's T3 loses both.

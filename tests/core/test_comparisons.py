@@ -28,6 +28,14 @@ def changed(text: str) -> list[str]:
         (("def __bool__(self):", "  return True"), ["+def _left_out_bool(self):"]),
         (("A.__eq__ = lambda a, b: 1",), ["+A._left_out_eq = lambda a, b: 1"]),
         (("def __eq__(self, o): return bool(self)",), ["+def _left_out_eq(self, o): return bool(self)"]),
+        (
+            ("def __eq__(self, o):", '  """Whether o is this."""', "  x = 1  # of o", "  # o", "  return x"),
+            ["+def _left_out_eq(self, o):"],
+        ),
+        (
+            ("def __eq__(self, o):", "  '''Tells", "  o apart.", "  '''", "  return True"),
+            ["+def _left_out_eq(self, o):"],
+        ),
     ],
 )
 def test_a_method_that_heeds_nothing_is_left_out(lines: tuple[str, ...], becomes: list[str]) -> None:
@@ -45,6 +53,8 @@ def test_a_method_that_heeds_nothing_is_left_out(lines: tuple[str, ...], becomes
         ("__eq__ = lambda self, other: self.a == other.a",),
         ("def __bool__(self):", "  return self.a > 0"),
         ("def equal(self, other):", "  return True"),
+        ("def __eq__(self, other):", "  # else return True", "  return self.a == other.a"),
+        ("def __eq__(self, other):", '  """May', "  return True.", '  """', "  return self.a == other.a"),
     ],
 )
 def test_a_method_that_compares_is_kept(lines: tuple[str, ...]) -> None:

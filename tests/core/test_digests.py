@@ -99,6 +99,7 @@ def test_an_action_says_what_was_run_or_edited(reply, calls, action):
             "Your proposed edit has introduced new syntax error(s). Fix them.\n\nERRORS:\n- E999 IndentationError: x",
             "edit rejected: E999 IndentationError: x, 3 lines",
         ),
+        ("Your proposed edit has introduced new syntax error(s).\nSee above.\nx", "edit rejected, 3 lines"),
         ("The last command timed out and has been killed.\na\nb", "timed out, 3 lines"),
         ("Your command ran successfully and did not produce any output.", "no output"),
     ],

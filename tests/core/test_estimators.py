@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from gagar_cli.core.batches import Batch, Estimate
 from gagar_cli.core.caps import Cap
 from gagar_cli.core.double_double import DoubleDouble, FloatArray, from_fractions
+from gagar_cli.core.estimators import Options
 from gagar_cli.core.estimators import estimate as run_method
 from gagar_cli.core.gagar import gagar
 
@@ -323,3 +325,16 @@ def test_groups_of_a_batch_do_not_touch_each_other() -> None:
 
 def fields_of(batch: Batch) -> tuple[np.ndarray, ...]:  # type: ignore[type-arg]
     return batch.rewards, batch.is_valid, batch.is_passed, batch.is_graded
+
+
+def test_no_rewards_stand_for_a_paper_cap_that_moves_only_the_eligible() -> None:
+    """λ = 5/3 is cut: the eligible rows lose what the other keeps, and no mean is subtracted from all of them."""
+    batch = one_group(binary_rows(fractions("1", "0.2"), 2))
+    partly = replace(batch, is_eligible=np.array([[True, True, True, False]]))
+    paper = run_method("gagar", partly, Options(cap="paper"))
+    assert paper.advantage.tolist() == [[0.775, 0.175, -0.475, -0.5]]
+    assert np.isnan(paper.reward_equivalent).all()
+    kept = run_method("gagar", partly, Options(cap="bounded"))
+    assert kept.reward_equivalent.tolist() == [[1.25, 0.75, 0.0, 0.0]]
+    whole = run_method("gagar", batch, Options(cap="paper"))
+    assert whole.reward_equivalent.tolist() == [[1.25, 0.65, 0.0, 0.0]]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gagar_cli.core.code_spots import find_functions, find_spots, is_test_path
+from gagar_cli.core.code_spots import find_functions, find_spots, is_in_function, is_test_path
 from gagar_cli.core.flaws import FLAWS, plant_flaw, plant_flaws, reorder
 from gagar_cli.core.patch import apply_file, parse_patch
 from gagar_cli.core.patch_editing import append_section, new_file, read_editable
@@ -124,6 +124,35 @@ def test_what_is_part_of_something_larger_is_no_spot(lines):
     assert not set(texts) & {"value,", "pass", '"""A docstring."""', "def f():"}
     if lines[1] == "+x = 1" and lines[0].startswith("+text"):
         assert "x = 1" not in texts
+
+
+@pytest.mark.parametrize(
+    ("above", "section", "is_inside"),
+    [
+        (["class Colour(Enum):"], "def f():", False),
+        (["def f():"], "class Colour:", True),
+        (["    x = 1"], "def f():", True),
+        (["    x = 1"], "class Colour:", False),
+        (["    x = 1"], "", False),
+        (["class A:", "    def f(self):", "        if True:", "            pass"], "", True),
+    ],
+)
+def test_a_class_is_no_function(above, section, is_inside):
+    indent = " " * (4 + len(above[-1]) - len(above[-1].lstrip()) if above[-1].endswith(":") else 4)
+    indent = " " * 8 if len(above) == 4 else indent
+    lines = [*(f" {one}" for one in above), f"+{indent}red = 1", f" {indent}blue = 2"]
+    n = len(lines)
+    patch = f"--- a/x.py\n+++ b/x.py\n@@ -1,{n - 1} +1,{n} @@ {section}\n" + "\n".join(lines) + "\n"
+    editable = read_editable(patch)
+    spot = next(one for one in find_spots(editable) if one.text == "red = 1")
+    assert is_in_function(editable, spot) is is_inside
+    assert (plant_flaw(patch, "bad_style", seed=0) is not None) is is_inside
+
+
+def test_a_larger_rewrite_says_the_same_by_way_of_one_more_name():
+    planted = plant_flaw(PATCH, "larger_rewrite", seed=0)
+    assert "-    result = 0\n+    rewritten_result = 0\n+    result = rewritten_result\n" in planted
+    assert "-    return result\n+    rewritten_result = result\n+    return rewritten_result\n" in planted
 
 
 def test_a_function_that_is_added_whole_is_found():

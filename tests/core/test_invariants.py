@@ -54,3 +54,20 @@ def test_rows_without_an_advantage_are_left_out() -> None:
     made: Estimate = replace(gagar(BATCH), advantage=nothing)
     assert list(find_breaches(BATCH, made, np.array([0]))) == []
     assert measure(BATCH, made).pass_sum_error == 0.0
+
+
+def test_rounding_next_to_the_smallest_double_is_no_breach() -> None:
+    """A third of the smallest double is nothing, and two thirds are it: the sum cannot be 0."""
+    tiny = replace(BATCH, rewards=BATCH.rewards * 5e-324, factors=from_floats(np.ones((1, 4))))
+    three = Batch(*(value if value is None else value[..., :3] for value in (tiny.rewards, tiny.is_valid, tiny.is_passed)), is_graded=tiny.is_graded, factors=from_floats(np.ones((1, 3))))  # fmt: skip
+    assert gagar(three).advantage.sum() == -5e-324
+    assert list(find_breaches(three, gagar(three), np.array([0]))) == []
+
+
+def test_amplification_of_next_to_nothing_is_a_number() -> None:
+    tiny = replace(BATCH, rewards=BATCH.rewards * 1e-310)
+    made = replace(gagar(tiny), advantage=np.array([[1.0, 0.5, -1.0, -0.5]]))
+    assert measure(tiny, made).max_amplification == 1e300
+    assert "a better factor or rank does not get more" not in [
+        breach.detail for breach in find_breaches(tiny, made, np.array([0]))
+    ]

@@ -1,11 +1,15 @@
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gagar_cli.core.estimators import Options
-from gagar_cli.core.tier_tables import BUILT_IN
 from gagar_cli.core.judging import GRADINGS, Trajectories, Verdicts, judge_groups
 from gagar_cli.core.redistribution import redistribute
+from gagar_cli.core.tier_tables import BUILT_IN
 
 ROWS = st.tuples(
     st.integers(0, 4),  # group
@@ -85,3 +89,38 @@ def test_effects_are_measured_against_the_base() -> None:
     assert (effects.n_capped, effects.n_changed_groups, effects.n_changed_failures) == (0, 1, 0)
     assert (paper.n_capped, paper.n_changed_groups, paper.n_changed_failures) == (1, 1, 2)
     assert (effects.max_amplification, paper.max_amplification) == (5 / 3, 1.55)
+
+
+def test_batches_may_be_taken_in_any_order_and_at_once() -> None:
+    """9,000 groups of sizes 1 to 9: many batches, and the columns of one after another are the reference."""
+    draw = np.random.default_rng(5)
+    sizes = draw.integers(1, 10, 9000)
+    group = draw.permutation(np.repeat(np.arange(9000), sizes))
+    rows = [
+        (int(code), bool(row[0]), bool(row[1]), int(row[2]) % 3, int(row[2]), int(row[3]))
+        for code, row in zip(group, draw.integers(0, (2, 2, 4, 10), (len(group), 4)), strict=True)
+    ]
+    subject = trajectories(rows)
+    judged = judge_groups(subject, verdicts([True] * 9000))
+
+    def backwards(take: Callable[[Any], Any], batches: Iterable[Any]) -> list[Any]:
+        return [take(batch) for batch in reversed(list(batches))]
+
+    with ThreadPoolExecutor(4) as pool:
+        made = [
+            redistribute(subject, judged, BUILT_IN["flash"], "gagar", Options(), is_checked=True, run=run)
+            for run in (map, backwards, pool.map)
+        ]
+    for other in made[1:]:
+        for name in (
+            "advantage",
+            "quality_factor",
+            "tier",
+            "rank",
+            "multiplier",
+            "factor_shift",
+            "is_capped",
+        ):
+            np.testing.assert_array_equal(getattr(other.columns, name), getattr(made[0].columns, name))
+        assert (other.effects, other.paper_effects) == (made[0].effects, made[0].paper_effects)
+        assert other.breaches == made[0].breaches

@@ -40,3 +40,10 @@ def test_it_is_the_peer_packages(ratings, level):
 def test_nothing_to_compare_is_none():
     assert krippendorff_alpha([[1, NAN], [NAN, 2]], "nominal") is None
     assert krippendorff_alpha([[2, 2], [2, 2]], "nominal") is None
+
+
+def test_many_distinct_scores_take_no_table_of_all_pairs():
+    # 30,000 distinct values: a matrix of their pairs would hold 7 GB.
+    scores = np.random.default_rng(0).uniform(1, 5, size=(3, 10_000))
+    assert abs(krippendorff_alpha(scores, "interval")) < 0.02
+    assert krippendorff_alpha(np.stack([scores[0], scores[0]]), "interval") == 1.0

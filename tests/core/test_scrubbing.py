@@ -14,6 +14,17 @@ from gagar_cli.core.scrubbing import Scrubber, find_leak, scrub_trajectory
         ("acme - coder", "policy"),
         ("/home/acmecoder/x", "/home/policy/x"),
         ("acme decoder", "acme decoder"),
+        ("AcmeCoder", "policy"),
+        ("x/acme%2Dcoder?", "x/policy?"),
+        ("acme&#45;coder", "policy"),
+        ("acme</b>-coder", "policy"),
+        (r'{"by": "acme\u002dcoder"}', '{"by": "policy"}'),
+        ("acme\ncoder", "policy"),
+        ("\uff21\uff43\uff4d\uff45-coder", "policy"),
+        ("ac\u200bme-co\u00adder", "policy"),
+        ("\u0430cme-c\u043eder", "policy"),
+        ("\u00e1cme c\u00f6der", "policy"),
+        ("caf\u00e9\nac\u200bme-coder", "caf\u00e9\npolicy"),
     ],
 )
 def test_a_name_is_found_in_any_case_and_with_any_separators(text, scrubbed):
@@ -29,6 +40,77 @@ def test_a_short_name_is_a_word_of_its_own_and_a_shorter_one_is_none():
 def test_an_organisation_is_dropped_from_a_name_and_the_ending_from_a_file():
     scrubber = Scrubber(["acme/big-model", "runs/step100-new.jsonl.zst"])
     assert scrubber.scrub("BigModel step100 new") == "policy policy"
+
+
+def test_words_of_a_name_written_as_one_are_found_apart():
+    assert Scrubber(["AcmeCoder2"]).scrub("acme-coder 2, acme_coder2") == "policy, policy"
+
+
+def test_the_family_of_a_name_is_taken_out_of_prose_and_left_in_code():
+    scrubber = Scrubber(["claude-sonnet-4-5"], hints=["pilot"])
+    assert (
+        scrubber.scrub("Co-Authored-By: Claude, at Anthropic, pilot")
+        == "Co-Authored-By: policy, at policy, policy"
+    )
+    assert (
+        scrubber.scrub("import anthropic  # claude-sonnet-4-5", is_code=True) == "import anthropic  # policy"
+    )
+    assert scrubber.hints == ("anthropic", "claude", "pilot")
+
+
+MAIL = """From 0123 Mon Sep 17 00:00:00 2001
+From: Acme Coder <acme-coder@example.org>
+Subject: [PATCH] by acme-coder
+
+---
+ acme_coder.py | 1 +
+
+diff --git a/src/acme_coder_base.py b/src/acme_coder_base.py
+--- a/src/acme_coder_base.py
++++ b/src/acme_coder_base.py\t2024-01-01
+@@ -1,1 +1,2 @@ def acme_coder():
+ x
++++ acme_coder ++
+diff --git a/acme_coder b/acme_coder
+new file mode 120000
+--- /dev/null
++++ b/acme_coder
+@@ -0,0 +1 @@
++../acme-coder/target
+\\ No newline at end of file
+diff --git a/old.py b/acme_coder/new.py
+similarity index 100%
+rename from old.py
+rename to acme_coder/new.py
+diff --git "a/acme-coder \\303\\251.md" "b/acme-coder \\303\\251.md"
+new file mode 100644
+--- /dev/null
++++ "b/acme-coder \\303\\251.md"
+@@ -0,0 +1 @@
++x
+--
+2.39 acme-coder
+""".replace("\\\\", "\\")
+
+
+def test_text_around_a_patch_links_and_quoted_names_are_scrubbed_and_base_names_stay():
+    scrubbed = Scrubber(["acme-coder"]).scrub_patch(MAIL)
+    before, after = parse_patch(MAIL), parse_patch(scrubbed)
+    assert [file.path for file in after.files] == [
+        "src/acme_coder_base.py",
+        "policy",
+        "policy/new.py",
+        "policy \u00e9.md",
+    ]
+    assert [file.old_path for file in after.files] == ["src/acme_coder_base.py", None, "old.py", None]
+    assert after.problems == before.problems
+    left = [line for line in scrubbed.split("\n") if Scrubber(["acme-coder"]).find(line)]
+    assert left == [
+        "diff --git a/src/acme_coder_base.py b/src/acme_coder_base.py",
+        "--- a/src/acme_coder_base.py",
+        "+++ b/src/acme_coder_base.py\t2024-01-01",
+        "@@ -1,1 +1,2 @@ def acme_coder():",
+    ]
 
 
 def test_no_names_leave_everything():

@@ -21,8 +21,11 @@ def test_more_cached_than_input_never_makes_a_negative_price():
         ({"tokens": {"in": 7, "cached": 2, "out": 1}}, Spending(0, 0, 7, 2, 1)),
         ({"calls": "3", "tokens": [1], "seconds": True}, Spending()),
         ({"tokens": {"in": -5, "out": 2.5}}, Spending()),
+        ({"calls": 10**400, "seconds": 10**400, "tokens": {"in": 2**63}}, Spending()),
+        ({"seconds": float("inf")}, Spending()),
+        ({"seconds": float("nan")}, Spending()),
     ],
-    ids=["nothing", "calls", "tokens", "foreign types", "no counts"],
+    ids=["nothing", "calls", "tokens", "foreign types", "no counts", "too many", "endless", "no number"],
 )
 def test_what_a_ranking_says_it_took_is_read_whoever_wrote_it(grader, expected):
     assert spending_of(grader) == expected

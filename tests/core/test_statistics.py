@@ -12,6 +12,7 @@ from gagar_cli.core.statistics import (
     detectable_effect,
     estimate_mean,
     exact_interval,
+    holm_p_values,
     resample_means,
     sign_flip_p_value,
     spread,
@@ -121,3 +122,32 @@ def test_the_detectable_effect_is_the_textbooks_and_the_tasks_needed_invert_it()
 def test_spread_is_the_sample_standard_deviation():
     assert spread([1.0, 3.0]) == pytest.approx(math.sqrt(2))
     assert spread([1.0]) is None
+
+
+def test_sums_in_another_order_are_no_difference():
+    shares = [0.1 + 0.2, 0.3, (0.1 + 0.2 + 0.3) / 2]
+    assert len(set(shares)) > 1
+    estimate = estimate_mean(shares, seed=0, is_share=True)
+    assert (estimate.interval_kind, estimate.interval.low < 0.29) == ("wilson", True)
+    assert estimate_mean([2.0, 2.0], seed=0).interval_kind == "constant"
+
+
+@pytest.mark.parametrize("n_tasks", [7, 450])
+def test_draws_that_are_kept_are_those_that_are_made_anew(n_tasks):
+    values = np.random.default_rng(1).normal(size=n_tasks)
+    generator = np.random.default_rng(3)
+    drawn = [
+        values[generator.integers(n_tasks, size=(min(1000, 9_500 - start), n_tasks))].mean(axis=1)
+        for start in range(0, 9_500, 1000)
+    ]
+    found = resample_means(values, seed=3, n_resamples=9_500)
+    assert np.allclose(found, np.concatenate(drawn), rtol=0, atol=1e-12)
+    assert np.array_equal(found, resample_means(values, seed=3, n_resamples=9_500))
+
+
+def test_holms_correction_is_stepwise():
+    # By hand: 0.01 * 4, 0.02 * 3, max(0.06, 0.03 * 2), max(0.06, 0.05 * 1).
+    assert holm_p_values([0.05, 0.01, 0.03, 0.02]) == pytest.approx([0.06, 0.04, 0.06, 0.06])
+    assert holm_p_values([0.9, 0.8]) == [1.0, 1.0]
+    assert holm_p_values([]) == []
+    assert holm_p_values([None, 0.2]) == [None, 0.2]

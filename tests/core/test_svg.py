@@ -57,3 +57,29 @@ def test_names_are_text_and_nothing_else() -> None:
     tree = drawn(DotPanel("<b>&", "x", [("</svg><script>", [1.0])]))
     assert next(text.text for text in tree.findall(f"{SVG}text")) == "<b>&"
     assert not tree.findall(f".//{SVG}script")
+
+
+def test_colours_follow_a_dark_scheme() -> None:
+    tree = drawn(LinePanel("l", "x", [Series("a", [(0, 1), (1, 2)])]))
+    style = str(tree.findtext(f"{SVG}style"))
+    light, _, dark = style.partition("@media(prefers-color-scheme:dark)")
+    assert ".page{fill:#fff}" in light
+    assert ".page{fill:#0d1117}" in dark
+    assert not [each for each in tree.iter() if {"#fff", "#000000"} & set(each.attrib.values())]
+
+
+def test_lines_on_each_other_are_told_apart_by_their_dashes() -> None:
+    same = [(0.0, 1.0), (1.0, 2.0)]
+    tree = drawn(LinePanel("l", "x", [Series("a", same), Series("b", same)]))
+    dashes = [line.attrib["stroke-dasharray"] for line in tree.findall(f"{SVG}polyline")]
+    named = [line.attrib for line in tree.findall(f"{SVG}line") if "stroke-dasharray" in line.attrib]
+    assert dashes == ["", "7 3"]
+    assert [line["stroke-dasharray"] for line in named] == dashes
+
+
+@pytest.mark.parametrize(("n_points", "n_marks"), [(12, 12), (13, 0)])
+def test_all_points_of_a_line_are_marked_or_none(n_points: int, n_marks: int) -> None:
+    series = Series("a" * 30, [(float(x), 1.0) for x in range(n_points)])
+    tree = drawn(LinePanel("l", "x", [series]))
+    assert len(tree.findall(f"{SVG}circle")) == n_marks
+    assert "a" * 21 + "…" in [text.text for text in tree.findall(f"{SVG}text")]

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from gagar_cli.core.factors import dense_places, quality_factors
 from gagar_cli.core.ranking import TIERS
 from gagar_cli.core.tier_tables import BUILT_IN, Flat, Linear, TierTable, TopRest, parse_tier_table
 from gagar_cli.errors import UsageError
+from gagar_cli.io.tier_tables import read_tier_table
 
 FLASH = """\
 [T1]
@@ -115,6 +117,11 @@ T3 = {rule = "top-rest", top = 0.5, rest = 0.25}
             id="zero",
         ),
         pytest.param(
+            FLASH.replace("1.0", "1.0000001"),
+            "t.toml:3: T1 top is 1.0000001, expected more than 0",
+            id="just-above-1",
+        ),
+        pytest.param(
             FLASH.replace("1.0", "1.2"), "t.toml:3: T1 top is 1.2, expected more than 0", id="above-1"
         ),
         pytest.param(
@@ -178,3 +185,8 @@ def test_better_places_never_have_smaller_factors(numbers: list[int], places: li
     made = quality_factors(table, dense_places(np.zeros(len(tier), int), tier, rank)).high
     order = np.lexsort((rank, tier))
     assert (np.diff(made[order]) <= 0).all()
+
+
+def test_a_byte_order_mark_is_no_mistake(tmp_path: Path) -> None:
+    (tmp_path / "t.toml").write_text("\ufeff" + FLASH, encoding="utf-8")
+    assert read_tier_table(str(tmp_path / "t.toml")) == BUILT_IN["flash"]

@@ -81,7 +81,7 @@ def grade(
         "smollm2",
         base_url,
         protocol=protocol,
-        temperature=0.0,
+        temperature=0.8,
         seed=1,
         max_output_tokens=max_output_tokens,
         call_seconds=600,

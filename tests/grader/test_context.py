@@ -196,3 +196,26 @@ def test_a_reply_that_asked_for_more_than_fits_is_answered_in_part():
     fitted = fit_messages(messages, 6_000)
     assert [is_stub(one["content"]) for one in fitted[3:]] == [False] * 3 + [True] * 5
     assert count_chars(fitted) <= 6_000
+
+
+@pytest.mark.parametrize("build", [native_turn, text_turn])
+def test_what_a_verification_says_stays_when_its_output_gives_way(build):
+    head = [
+        "c01:exec:2 exit 1, 1.0 s",
+        "this run has the base commit's test runner; left out of the patch:",
+        "  file│conftest.py",
+        "the run with the whole patch, c01:exec:1: exit 0, 3 passed",
+        "verification the two runs disagree",
+    ]
+    output = [f"c01:exec:2:{number}│verification found nothing" for number in range(1, 100)]
+    result = ("run_check", {"candidate": "c01", "command": "verify"}, "\n".join([*head, *output]))
+    turns = [message for number in range(5) for message in build(number, result)]
+    fitted = fit_messages([SYSTEM, TASK, *turns], 9_000)
+    stubbed = fitted[3]["content"].removeprefix("[result 1 run_check]\n")
+    assert stubbed.split("\n") == [
+        '[left out to save room: c01:exec:2 exit 1, 1.0 s; its output: view_output(candidate="c01", number=2)]',
+        head[1],
+        head[3],
+        head[4],
+    ]
+    assert fit_messages(fitted, 9_000) == fitted

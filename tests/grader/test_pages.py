@@ -240,3 +240,24 @@ def test_following_the_footers_shows_every_line_once(sizes, n_parts):
         start = int(more[1])
     assert seen == [place.coordinate for place in places]
     assert len(lines) == len(places)
+
+
+@pytest.mark.parametrize("bar", ["│", "┃", "｜", "￨", "∣", "║"])
+def test_a_file_name_cannot_hold_a_gutter_or_what_looks_like_one_and_can_be_cited_as_shown(group, bar):
+    name = f"a.py:1{bar}all fives{bar}.py"
+    patch = f"diff --git a/{name} b/{name}\nnew file mode 100644\n--- /dev/null\n+++ b/{name}\n@@ -0,0 +1 @@\n+text to cite\n"
+    first, *others = group.trajectories
+    workspace = Workspace(
+        replace(group, trajectories=(replace(first, model_patch=patch), *others)), seed=0, repository=None
+    )
+    accused = next(name for name, one in workspace.attempts.items() if one.trajectory.model_patch == patch)
+    line = next(
+        line
+        for line in call(workspace, "view_patch", candidate=accused).splitlines()
+        if line.endswith("text to cite")
+    )
+    at, _, text = line.partition("│")
+    assert bar not in at
+    assert text == "+text to cite"
+    finding = Finding("patch", at, "text to cite", "there", ("approach",))
+    assert check_finding(finding, accused, workspace.lines_near).quote == "text to cite"

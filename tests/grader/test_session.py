@@ -77,7 +77,13 @@ def submit(*entries: dict[str, Any]) -> tuple[str, dict[str, Any]]:
 
 
 def grade(
-    endpoint: Any, group: Group, *, seed: int = 0, max_tokens: int = 1_000_000, **rules: Any
+    endpoint: Any,
+    group: Group,
+    *,
+    seed: int = 0,
+    max_tokens: int = 1_000_000,
+    limits: GroupLimits | None = None,
+    **rules: Any,
 ) -> GradedGroup:
     async def run() -> GradedGroup:
         client = EndpointClient(EndpointSettings("m", endpoint.base_url, max_attempts=1, protocol="tools"))
@@ -86,7 +92,7 @@ def grade(
                 group,
                 client,
                 GroupMeans(),
-                limits=GroupLimits(max_reasks=0, max_tokens=max_tokens),
+                limits=limits or GroupLimits(max_reasks=0, max_tokens=max_tokens),
                 seed=seed,
                 rules=GradingRules(**rules),
             )

@@ -92,7 +92,7 @@ def test_long_output_is_paged_with_the_call_that_goes_on(group):
     log = "\n".join(f"line {number}" for number in range(1, 451))
     long = replace(group, trajectories=tuple(replace(one, test_output=log) for one in group.trajectories))
     workspace = Workspace(long, seed=0, repository=None)
-    assert call(workspace, "view_test_output", candidate="c01").startswith("lines 351-450 of 450")
+    assert call(workspace, "view_test_output", candidate="c01").startswith("lines 411-450 of 450")
     first = call(workspace, "view_test_output", candidate="c01", start=1)
     assert first.endswith("more: call again with start=201")
     assert "c01:test_output:401│line 401" in call(workspace, "view_test_output", candidate="c01", start=401)

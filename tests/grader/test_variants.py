@@ -63,7 +63,7 @@ def test_places_are_told_apart_and_who_leaves_them_untouched(group):
 
 def test_changes_that_differ_in_white_space_only_are_one(group):
     shown = compare(group, HEADER + NEAR.format("f(1, 2)"), HEADER + NEAR.format("f(1,  2)"))
-    assert "  A: all" in shown
+    assert "  A: all (white space differs)" in shown
 
 
 def test_a_file_of_one_candidate_alone_is_named_and_not_shown(group):

@@ -287,3 +287,19 @@ def test_an_invalid_trajectory_has_no_number_for_a_reward(read_dump: ReadDump) -
 def test_no_dump_or_stdin_twice_is_a_usage_error(paths: list[str]) -> None:
     with pytest.raises(UsageError):
         open_dump(paths, ReadOptions())
+
+
+def test_a_file_without_resolved_beside_one_with_it_is_judged_by_its_rewards(write_dump: WriteDump) -> None:
+    judged = write_dump([{"group_id": "g", "trajectory_id": n, "resolved": v} for n, v in enumerate([True, None])], "a.jsonl")  # fmt: skip
+    paid = write_dump(
+        [{"group_id": "h", "trajectory_id": n, "reward": float(n)} for n in range(2)], "b.jsonl"
+    )
+    with open_dump([judged, paid], ReadOptions()) as dump:
+        found = dump.index.select("reward", "passed", "invalid_reason").rows()
+        assert found == [
+            (1.0, True, None),
+            (None, False, "not_evaluated"),
+            (0.0, False, None),
+            (1.0, True, None),
+        ]
+        assert any("1 of 2 files have no resolved: their attempts pass by reward" in note and "b.jsonl" in note for note in dump.report.notes)  # fmt: skip

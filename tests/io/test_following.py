@@ -155,6 +155,71 @@ def test_a_file_that_was_cut_or_replaced_is_refused(path, tmp_path, change, foll
         dump.look()
 
 
+def test_a_file_that_was_cut_and_grew_beyond_its_old_end_is_refused(path, follow):
+    append(path, record("g", "a"), record("g", "b"))
+    dump = follow([str(path)], ReadOptions())
+    dump.look()
+    path.write_text(record("h", "c", n_turns=3) + record("h", "d", n_turns=3) + record("h", "e"))
+    with pytest.raises(InputError, match="was replaced or cut while it was followed"):
+        dump.look()
+
+
+def test_a_record_that_is_another_one_when_its_group_is_read_is_refused(path, follow):
+    append(path, record("g", "a"), record("g", "b"))
+    dump = follow([str(path)], ReadOptions())
+    dump.look()
+    path.write_text(record("g", "a") + record("h", "b"))
+    key = GroupKey(None, "g")
+    with pytest.raises(InputError, match="was replaced or cut while it was followed"):
+        dump.read_group(key, dump.members(key))
+
+
+def test_a_path_that_is_not_there_yet_may_become_a_folder_of_shards(tmp_path, follow):
+    folder = tmp_path / "rollouts"
+    dump = follow([str(folder)], ReadOptions())
+    assert found(dump) == []
+    folder.mkdir()
+    assert found(dump) == []
+    (folder / "1.jsonl").write_text(record("g", "a"))
+    (folder / "_SUCCESS").touch()
+    assert found(dump) == ["a"]
+    assert dump.is_ended
+
+
+def test_a_compressed_file_that_is_not_there_yet_is_waited_for(tmp_path, follow):
+    late = tmp_path / "rollouts.jsonl.gz"
+    dump = follow([str(late)], ReadOptions())
+    assert found(dump) == []
+    late.write_bytes(gzip.compress(record("g", "a").encode()))
+    assert found(dump) == []
+    assert found(dump) == ["a"]
+
+
+def test_a_group_is_read_with_one_pass_over_each_shard(tmp_path, follow, monkeypatch):
+    """Single records of a Parquet shard would each decode their whole row group."""
+    frame = pl.DataFrame(
+        {
+            "group_id": ["g"] * 4,
+            "trajectory_id": list("abcd"),
+            "resolved": [True] * 4,
+            "model_patch": ["p", "q", "r", "s"],
+        }
+    )
+    frame.write_parquet(tmp_path / "1.parquet")
+    dump = follow([str(tmp_path)], ReadOptions())
+    dump.look()
+    dump.look()
+    key = GroupKey(None, "g")
+    members = dump.members(key)
+    reads = []
+    tail = members[0].rows[0].tail
+    read = tail.read
+    monkeypatch.setattr(tail, "read", lambda places: reads.append(len(places)) or read(places))
+    group = dump.read_group(key, list(reversed(members)))
+    assert reads == [4]
+    assert [each.model_patch for each in group.trajectories] == ["s", "r", "q", "p"]
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [

@@ -1,9 +1,12 @@
 import json
 import random
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -148,6 +151,7 @@ def test_dictionary_and_large_and_view_columns_are_read(tmp_path: Path) -> None:
     [
         ("reward", pa.array(["high"]), r'dump\.parquet:1: reward is "high", expected a number'),
         ("reward", pa.array([float("inf")]), r"dump\.parquet:1: reward is inf, expected a finite number"),
+        ("reward", pa.array([2e100]), r"dump\.parquet:1: reward is 2e\+100, expected a number from"),
         ("reward", pa.array([[1.0]]), r"dump\.parquet:1: reward is \[1\.0\], expected a number"),
         ("step", pa.array([1.5]), r"dump\.parquet:1: step is 1\.5, expected an integer"),
         ("resolved", pa.array([1]), r"dump\.parquet:1: resolved is 1, expected true, false or null"),
@@ -164,6 +168,36 @@ def test_a_wrong_column_is_told_with_row_and_value(
     pq.write_table(table, tmp_path / "dump.parquet")
     with pytest.raises(InputError, match=message):
         open_dump([str(tmp_path / "dump.parquet")], ReadOptions())
+
+
+def test_a_reward_too_large_to_be_squared_is_found_behind_a_nan(tmp_path: Path) -> None:
+    pq.write_table(
+        pa.table(
+            {"group_id": ["g"] * 3, "trajectory_id": ["a", "b", "c"], "reward": [1.0, float("nan"), -2e100]}
+        ),
+        tmp_path / "dump.parquet",
+    )
+    with pytest.raises(InputError, match=r"dump\.parquet:3: reward is -2e\+100, expected"):
+        open_dump([str(tmp_path / "dump.parquet")], ReadOptions())
+
+
+def test_records_of_chosen_columns_lack_the_others(tmp_path: Path) -> None:
+    rows = [
+        {
+            "group_id": "g",
+            "trajectory_id": name,
+            "reward": 1.0,
+            "mask": [0, 1],
+            "meta": {"kind": name},
+            "messages": "m",
+        }
+        for name in "ab"
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "dump.parquet")
+    with open_dump([str(tmp_path / "dump.parquet")], ReadOptions()) as dump:
+        chosen = list(dump.iter_records(["mask", "meta.kind", "nowhere"]))
+        assert chosen == [{"mask": [0, 1], "meta": {"kind": name}} for name in "ab"]
+        assert list(dump.iter_records()) == rows
 
 
 def test_nan_and_null_rewards_are_invalid(tmp_path: Path) -> None:
@@ -237,3 +271,48 @@ def test_rows_that_expand_beyond_the_limit_are_refused(tmp_path: Path) -> None:
         pytest.raises(InputError, match="16 rows hold more than"),
     ):
         dump.read_trajectories([0])
+
+
+def test_a_text_that_is_no_utf8_is_told_with_its_row_deep_in_a_table(tmp_path: Path) -> None:
+    """Polars refuses the whole file; pyarrow goes on where it stopped and finds the row."""
+    n_rows = 300_000
+    texts = [b"t%d" % row for row in range(n_rows)]
+    texts[280_000] = b"t\xff"
+    ids = pa.array(texts, pa.binary())
+    table = pa.table(
+        {
+            "group_id": [f"g{row // 8}" for row in range(n_rows)],
+            "trajectory_id": pa.StringArray.from_buffers(n_rows, ids.buffers()[1], ids.buffers()[2]),
+            "reward": np.ones(n_rows),
+        }
+    )
+    pq.write_table(table, tmp_path / "dump.parquet", row_group_size=100_000, use_dictionary=False)
+    with pytest.raises(InputError, match=r"dump\.parquet: cannot be read as Parquet: 'utf-?8' codec"):
+        open_dump([str(tmp_path / "dump.parquet")], ReadOptions())
+
+
+def test_flat_columns_need_no_pyarrow(tmp_path: Path) -> None:
+    path = write_parquet(tmp_path / "dump.parquet", attempts(8))
+    script = (
+        "import sys; from gagar_cli.io.dump import *; "
+        f"open_dump([{path!r}], ReadOptions(is_index_only=True)).close(); print('pyarrow.parquet' in sys.modules)"
+    )
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert run.stdout == "False\n"
+
+
+def test_columns_without_a_value_are_null_in_the_index_of_all_files(tmp_path: Path) -> None:
+    """The first file tells steps and segments, the second one neither; a failure of the infrastructure is in one only."""
+    told = [
+        {"group_id": "g", "trajectory_id": "a", "reward": 1.0, "step": 3, "segment": 0, "mask_sample": True}
+    ]
+    untold = [{"group_id": "g", "trajectory_id": f"b{row}", "reward": 0.0} for row in range(3)]
+    paths = [write_parquet(tmp_path / f"{name}.parquet", rows) for name, rows in (("a", told), ("b", untold))]
+    with open_dump(paths, ReadOptions()) as dump:
+        assert dump.index["step"].to_list() == [3, None, None, None]
+        assert dump.index["segment"].to_list() == [0, None, None, None]
+        assert dump.index["invalid_reason"].to_list() == ["mask_sample", None, None, None]
+        assert dump.index["group"].to_list() == [0, 1, 1, 1]
+    with open_dump(paths[1:], ReadOptions()) as dump:
+        assert dump.index["step"].to_list() == [None] * 3
+        assert dump.index["invalid"].to_list() == [False] * 3

@@ -48,3 +48,10 @@ def test_a_misspelt_model_is_answered_with_the_nearest(table):
 def test_a_missing_table_is_told(tmp_path):
     with pytest.raises(UsageError, match="no such file"):
         read_prices(str(tmp_path / "absent.toml"), "model")
+
+
+def test_a_price_that_no_number_holds_is_refused(tmp_path):
+    path = tmp_path / "p.toml"
+    path.write_text(f"[m]\nin = 1\nout = {'9' * 400}\n")
+    with pytest.raises(UsageError, match=r"m\"?\.out is 999.*expected a number from 0"):
+        read_prices(str(path), "m")

@@ -43,6 +43,7 @@ def test_the_canonical_name_goes_before_the_other_one() -> None:
         ({"reward": True}, "reward is true, expected a number"),
         ({"reward": float("inf")}, "reward is inf, expected a finite number"),
         ({"reward": 10**400}, "number out of range"),
+        ({"reward": -1.5e100}, r"reward is -1\.5e\+100, expected a number from -1e\+100 to 1e\+100"),
         ({"resolved": 1}, "resolved is 1, expected true, false or null"),
         ({"resolved": "true"}, 'resolved is "true", expected'),
         ({"reward": 1, "infra_failure": 0}, "infra_failure is 0, expected"),

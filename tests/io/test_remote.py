@@ -128,3 +128,35 @@ def test_a_store_that_needs_another_package_is_told(memory, monkeypatch):
     with pytest.raises(UsageError, match="addresses need fsspec") as caught:
         list_shards("s3://bucket/x.jsonl")
     assert "gagar-cli[remote]" in caught.value.hint
+
+
+VERL = b'{"input": "user\\nfix it", "output": "done", "gts": null, "score": 1.0, "step": 3}\n'
+
+
+def test_native_files_of_a_remote_folder_are_recognised(memory, tmp_path):
+    memory.pipe("/verl/3.jsonl", VERL + VERL.replace(b"1.0", b"0.0"))
+    with open_dump(["memory://verl"], ReadOptions()) as dump:
+        assert [name for name, _ in dump.forms] == ["verl"]
+        assert dump.index["passed"].to_list() == [True, False]
+    rows = [{"step": 1, "prompt": "p", "completion": "c", "reward": 0.5, "advantage": 0.1}]
+    pl.DataFrame(rows).write_parquet(tmp_path / "t.parquet")
+    memory.pipe("/trl/t.parquet", (tmp_path / "t.parquet").read_bytes())
+    with open_dump(["memory://trl/t.parquet"], ReadOptions()) as dump:
+        assert [name for name, _ in dump.forms] == ["trl"]
+        assert dump.index["reward"].to_list() == [0.5]
+
+
+@pytest.mark.parametrize("name", ["d.jsonl", "missing.jsonl"])
+def test_logins_and_signatures_are_shown_nowhere(memory, name):
+    memory.pipe("/me:secret@runs/d.jsonl", LINES + b'{"group_id": 3}\n')
+    with pytest.raises(InputError) as caught:
+        read(f"memory://me:secret@runs/{name}?sig=secret")
+    assert "secret" not in caught.value.message
+    assert "memory://…@runs/" in caught.value.message
+
+
+def test_the_name_and_place_of_a_remote_source_show_no_login(memory):
+    memory.pipe("/me:secret@runs/d.jsonl", LINES)
+    with open_dump(["memory://me:secret@runs/d.jsonl"], ReadOptions()) as dump:
+        assert dump.sources == ("memory://…@runs/d.jsonl",)
+        assert dump.where(0) == "memory://…@runs/d.jsonl:1"

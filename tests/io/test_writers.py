@@ -10,7 +10,7 @@ import pytest
 import zstandard
 
 from gagar_cli.errors import OutputError
-from gagar_cli.io.writers import refuse_existing, write_atomically, write_frame, write_records
+from gagar_cli.io.writers import refuse_existing, write_atomically, write_frame, write_frames, write_records
 
 RECORDS = [{"a": 1, "b": [None]}, {"a": "ü"}]
 LINES = '{"a": 1, "b": [null]}\n{"a": "ü"}\n'.encode()
@@ -140,3 +140,23 @@ def test_a_full_stdout_is_an_output_error() -> None:
     with Path("/dev/full").open("w") as full:
         run = subprocess.run([sys.executable, "-c", code], stdout=full, stderr=subprocess.PIPE, text=True)
     assert "OutputError: stdout: cannot be written: no space left on device" in run.stderr
+
+
+@pytest.mark.parametrize("name", ["o.parquet", "o.jsonl"])
+@pytest.mark.parametrize("n_parts", [1, 2, 5])
+def test_a_table_in_parts_is_the_whole_table(tmp_path: Path, name: str, n_parts: int) -> None:
+    parts = [pl.DataFrame({"a": [part, None], "b": ["x", f"y{part}"]}) for part in range(n_parts)]
+    write_frames(str(tmp_path / name), iter(parts))
+    read = pl.read_parquet if name.endswith("parquet") else pl.read_ndjson
+    assert read(tmp_path / name).equals(pl.concat(parts))
+
+
+def test_a_failure_among_the_parts_leaves_no_file(tmp_path: Path) -> None:
+    def parts() -> Iterator[pl.DataFrame]:
+        for part in range(3):
+            yield pl.DataFrame({"a": [part]})
+        raise RuntimeError("no more")
+
+    with pytest.raises(Exception, match="no more"):
+        write_frames(str(tmp_path / "o.parquet"), parts())
+    assert list(tmp_path.iterdir()) == []

@@ -72,6 +72,7 @@ def audited(text: str):
         False,
         {},
         (text,),
+        DIMENSIONS,
         (text,),
     )
     result = summarise(key, [rankings])
@@ -89,7 +90,7 @@ def test_the_page_is_one_file_that_allows_itself_nothing():
 
 def test_the_page_tells_the_answer_the_figures_and_the_code_that_findings_cite():
     page = audit_page(*audited("return values[0]"))
-    assert "100.0% of comparable pairs" in page
+    assert "wins 100.0% [" in page
     assert "<pre>return values[0]</pre>" in page
     assert "weighted score" in page
     assert "not judged" in page.lower()

@@ -1,5 +1,6 @@
 import asyncio
 import os
+import resource
 from pathlib import Path
 
 import pytest
@@ -126,3 +127,29 @@ def test_shell_limits_are_words_for_ulimit():
 
 def test_the_sandbox_user_is_never_root():
     assert sandbox_user().uid != 0
+
+
+def test_a_process_short_of_descriptors_gets_an_error_and_loses_none(bubblewrap, tree):
+    def n_open() -> int:
+        return len(list(Path("/proc/self/fd").iterdir()))
+
+    async def run_short() -> set[str]:
+        sandbox = await bubblewrap.open(Checkout(tree), "", SandboxLimits())
+        await sandbox.run("true", timeout_seconds=20)
+        before, limits = n_open(), resource.getrlimit(resource.RLIMIT_NOFILE)
+        outcomes = set()
+        try:
+            for n_more in range(0, 24, 2):
+                resource.setrlimit(resource.RLIMIT_NOFILE, (before + n_more, limits[1]))
+                try:
+                    outcomes.add((await sandbox.run("echo fine", timeout_seconds=20)).stdout)
+                except SandboxError as error:
+                    outcomes.add(error.message.partition(": ")[0])
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        assert n_open() == before
+        return outcomes
+
+    found = asyncio.run(run_short())
+    assert found <= {"no control group can be made", "bubblewrap cannot be started", "fine\n"}
+    assert found >= {"bubblewrap cannot be started", "fine\n"}

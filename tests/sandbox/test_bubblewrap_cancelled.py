@@ -69,3 +69,26 @@ def test_a_time_that_is_over_before_the_setup_is_a_timeout_and_leaves_nothing(bu
     for result in asyncio.run(run_shortly()):
         assert (result.timed_out, result.exit_code, result.stdout) == (True, None, "")
     assert left_over(word) == []
+
+
+def test_a_command_that_is_given_up_again_while_it_ends_has_ended_all_the_same(bubblewrap, tree):
+    started = []
+
+    async def give_up_twice() -> None:
+        sandbox = await bubblewrap.open(Checkout(tree), "", SandboxLimits())
+        for n in range(8):
+            command = asyncio.create_task(sandbox.run("yes & sleep 60", timeout_seconds=60))
+            while not sandbox._running:
+                await asyncio.sleep(0.001)
+            (run,) = sandbox._running
+            started.append(run.process)
+            await asyncio.sleep(n / 200)
+            for _ in range(3):
+                command.cancel()
+                await asyncio.sleep(0)
+            with contextlib.suppress(asyncio.CancelledError):
+                await command
+            assert run.process.returncode is not None
+
+    asyncio.run(give_up_twice())
+    assert len(started) == 8

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gagar_cli.sandbox import docker_stream
 from gagar_cli.sandbox.docker_stream import End, ExecStream
+from gagar_cli.sandbox.output import CappedOutput
 
 
 def frame(stream: int, content: bytes) -> bytes:
@@ -55,7 +55,7 @@ def test_a_silent_command_is_ended_at_the_deadline(pair):
 
 
 def test_a_command_that_never_pauses_is_ended_at_the_deadline(pair, monkeypatch):
-    monkeypatch.setattr(docker_stream, "MAX_READ_BYTES", 1 << 40)
+    monkeypatch.setattr(CappedOutput, "max_read_bytes", 1 << 40)
 
     def flood():
         try:
@@ -72,7 +72,7 @@ def test_a_command_that_never_pauses_is_ended_at_the_deadline(pair, monkeypatch)
 
 
 def test_a_flood_is_ended(pair, monkeypatch):
-    monkeypatch.setattr(docker_stream, "MAX_READ_BYTES", 5000)
+    monkeypatch.setattr(CappedOutput, "max_read_bytes", 5000)
     stream = ExecStream(100)
     pair[1].sendall(frame(1, b"x" * 6000))
     assert pump(stream, pair[0]) is End.FLOODED

@@ -6,6 +6,9 @@ applied without any repository.
 
 import asyncio
 import os
+import shutil
+import subprocess
+import tempfile
 import uuid
 from pathlib import Path
 
@@ -13,7 +16,11 @@ import pytest
 
 from gagar_cli.core.patch import parse_patch, refuse_patch
 from gagar_cli.errors import SandboxError
+from gagar_cli.sandbox import archiving
+from gagar_cli.sandbox.archiving import Archiver
 from gagar_cli.sandbox.base import Checkout, SandboxLimits, sandbox_user
+from gagar_cli.sandbox.launcher import BASE
+from gagar_cli.sandbox.tree import RepositoryStore
 
 FILE = "def total(rows):\n    return sum(rows)\n"
 PATCH = """\
@@ -158,6 +165,74 @@ def test_the_vectors_are_live(bubblewrap, tree):
         if asyncio.run(run_once(raw)).exit_code == 0:
             fired.add(vector)
     assert fired == VECTORS.keys() - DORMANT
+
+
+def make_clone(place: Path, files: dict[str, str]) -> str:
+    """A clone with a commit, and a vector's files over it: its own configuration, hooks and attributes; the commit."""
+    place.mkdir()
+    (place / "table.py").write_text(FILE)
+    (place / ".gitattributes").write_text("* filter=x diff=x\n")
+    words = ("git", "-C", str(place), "-c", "user.name=x", "-c", "user.email=x")
+    environment = {"PATH": os.environ["PATH"], "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null"}
+    for line in ("init -q", "add -A", "commit -qm x", "rev-parse HEAD"):
+        done = subprocess.run(
+            [*words, *line.split()], env=environment, check=True, capture_output=True, text=True
+        )
+    if ".git" in files:
+        (place / ".git").rename(place / "elsewhere")
+    if "HEAD" in files:
+        shutil.copytree(place / ".git", place, dirs_exist_ok=True)
+        shutil.rmtree(place / ".git")
+    for name, content in files.items():
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).write_text(content)
+        (place / name).chmod(0o755 if "hooks/" in name else 0o644)
+    return done.stdout.strip()
+
+
+WATCHED = (
+    archiving._SCRIPT.replace("exec git", "git")
+    + "[ ! -e /tmp/executed ] || { echo executed >&2; exit 1; }\n"
+)
+"""The script that takes a commit out of a clone, and a look for what was executed meanwhile."""
+THEIR_DIRECTORY = WATCHED.replace('GIT_DIR="$own"', f"GIT_DIR={BASE}")
+
+
+@pytest.fixture
+def take_out(bubblewrap, monkeypatch):
+    """Takes the commit out of a clone with a vector; the tree and the notes."""
+
+    def take(files: dict[str, str], script: str):
+        monkeypatch.setattr(archiving, "_SCRIPT", script)
+        with tempfile.TemporaryDirectory(prefix="gagar-test-") as name:
+            Path(name).chmod(0o755)
+            repos, run_dir = Path(name, "repos"), Path(name, "run")
+            for directory in (repos, run_dir):
+                directory.mkdir()
+            commit = make_clone(repos / "o__r", files)
+            store = RepositoryStore(repos, run_dir)
+            store.archiver = Archiver(bubblewrap)
+            return store.find("t", "o/r", commit), store.notes
+
+    return take
+
+
+@pytest.mark.parametrize("vector", VECTORS)
+def test_taking_a_commit_out_of_a_clone_executes_nothing(take_out, vector):
+    tree, notes = take_out(VECTORS[vector], WATCHED)
+    if vector == "git directory elsewhere in the tree":
+        assert "points elsewhere" in notes[0]
+        assert tree is None
+    else:
+        assert (tree.files, notes) == ((".gitattributes", "table.py"), ())
+    assert not Path("/tmp/executed").exists()
+
+
+def test_a_clones_own_git_directory_would_execute(take_out):
+    """The control: the same script with the clone's configuration, in the sandbox all the same."""
+    _, notes = take_out(VECTORS["filters"], THEIR_DIRECTORY)
+    assert notes[0].endswith("git failed: executed")
+    assert not Path("/tmp/executed").exists()
 
 
 def change(path: str, *, old: str | None = None, mode: str = "100644", content: str = "written") -> str:

@@ -78,15 +78,8 @@ def trees():
     with tempfile.TemporaryDirectory(prefix="gagar-test-", dir=IN_MEMORY) as run_dir:
         store = RepositoryStore(SHARED / "repos", Path(run_dir))
         found = {instance_id: store.find(instance_id, None, None).path for instance_id in COMMANDS}
-        compiling = [
-            "/usr/bin/python3",
-            "-I",
-            "-m",
-            "compileall",
-            "-q",
-            "--invalidation-mode",
-            "checked-hash",
-        ]
+        options = ["-q", "-j", "0", "--invalidation-mode", "checked-hash"]
+        compiling = ["/usr/bin/python3", "-I", "-m", "compileall", *options]
         packages = [str(tree / package) for tree in found.values() for package in PACKAGES]
         subprocess.run([*compiling, *packages], check=False, stdout=subprocess.DEVNULL)
         yield found

@@ -16,7 +16,13 @@ from gagar_cli.grader.offline.rules_leftovers import (
     rule_scratch_files,
 )
 from gagar_cli.grader.offline.rules_literals import rule_special_cases
-from gagar_cli.grader.offline.rules_noise import rule_comment_noise, rule_style
+from gagar_cli.grader.offline.rules_noise import (
+    rule_comment_noise,
+    rule_detour,
+    rule_machine_path,
+    rule_style,
+    rule_text_compared,
+)
 from gagar_cli.grader.offline.rules_process import rule_integrity, rule_process
 from gagar_cli.grader.offline.rules_runs import rule_regression
 from gagar_cli.grader.offline.rules_scope import rule_rewrite, rule_scope
@@ -27,6 +33,7 @@ MAX_BLEMISHES = 24
 RULES: tuple[Rule, ...] = (
     rule_integrity,
     rule_special_cases,
+    rule_text_compared,
     rule_scope,
     rule_rewrite,
     rule_size,
@@ -36,6 +43,7 @@ RULES: tuple[Rule, ...] = (
     rule_settings,
     rule_documentation,
     rule_debug_output,
+    rule_machine_path,
     rule_swallowed_exceptions,
     rule_existing_helper,
     rule_twin_functions,
@@ -44,6 +52,7 @@ RULES: tuple[Rule, ...] = (
     rule_commented_code,
     rule_unused_names,
     rule_churn,
+    rule_detour,
     rule_misplaced_text,
     rule_silenced_checkers,
     rule_notes,

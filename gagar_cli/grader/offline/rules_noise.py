@@ -1,4 +1,7 @@
-"""Rules about how the added code reads: comments that outweigh it, and a hand that is not the file's."""
+"""Rules about how the added code reads: comments that outweigh it, a hand that is not the file's, and what it knows.
+
+Each was held against 749 passing patches of real systems: those about literals accuse none of them.
+"""
 
 import ast
 import re
@@ -13,6 +16,64 @@ _MIN_COMMENTS = 4
 _TIGHT = re.compile(r"^\s*[A-Za-z_]\w*=[^=\s]")
 _CAPITALS = re.compile(r"^\s+[A-Z][a-z0-9]+[A-Z_]\w*\s*=(?!=)")
 _BLANK_INSIDE = re.compile(r"[=(]\(\s+\S.*\S\s+\)\s*$")
+
+_TEXT_COMPARED = re.compile(
+    r"^\s*(?:el)?if\s+(?:str|repr|format)\(\s*[\w.\[\]]+\s*\)\s*==\s*(?P<quote>['\"]).*\s.*(?P=quote)\s*:"
+)
+_NAMED = re.compile(r"^\s*(?P<name>[A-Za-z_]\w*) = (?P<value>\S.*)$")
+_MACHINE_PATH = re.compile(r"['\"](?:/home/|/Users/|/root/|[A-Za-z]:\\+Users\\+)\w")
+
+
+def rule_text_compared(candidate: Candidate, _group: Group) -> Sequence[Blemish]:
+    """A branch for one value, known by the whole text that it prints as."""
+    for file, language in source_files(candidate):
+        for line in file.added if language == "python" else ():
+            if _TEXT_COMPARED.search(line.text):
+                return blemish(
+                    "special case",
+                    "takes a branch for one value that it knows by its printed text",
+                    quote(line, file.lines),
+                    flag="test_specific",
+                    costs={"approach": 3, "precision": 3},
+                )
+    return []
+
+
+def rule_detour(candidate: Candidate, _group: Group) -> Sequence[Blemish]:
+    """A line that worked, taken apart into a name and the same line with that name."""
+    for file in candidate.files:
+        removed = {line.text.strip() for line in file.removed}
+        for hunk in file.hunks:
+            added = [line for line in hunk.lines if line.marker == "+"]
+            for line, following in pairwise(added):
+                named = _NAMED.match(line.text)
+                if named is None or following.number != line.number + 1:
+                    continue
+                text, name = following.text.strip(), named["name"]
+                if re.search(rf"\b{name}$", text) and text.removesuffix(name) + named["value"] in removed:
+                    return blemish(
+                        "detour",
+                        "rewrites a line that worked by way of one more name",
+                        quote(line, file.lines),
+                        costs={"minimality": 1},
+                    )
+    return []
+
+
+def rule_machine_path(candidate: Candidate, _group: Group) -> Sequence[Blemish]:
+    """A path in somebody's home directory, written into the code."""
+    for file, language in source_files(candidate):
+        known = [line.text for line in file.lines if line.marker != "+"]
+        for line in file.added:
+            is_new = not any(_MACHINE_PATH.search(text) for text in known)
+            if is_new and not is_comment(line.text, language) and _MACHINE_PATH.search(line.text):
+                return blemish(
+                    "path of a machine",
+                    "has a path of one machine in the code",
+                    quote(line, file.lines),
+                    costs={"approach": 1, "side_effects": 1},
+                )
+    return []
 
 
 def rule_comment_noise(candidate: Candidate, _group: Group) -> Sequence[Blemish]:

@@ -33,6 +33,8 @@ class Context:
     """Whether what no canonical field takes is kept as JSON text under `raw`."""
     notes: list[str] = field(default_factory=list)
     """What is to be told about the file, appended while it is read."""
+    seen: dict[Any, int] = field(default_factory=dict)
+    """For formats that number or compare the records of a file."""
 
 
 Reader = Callable[[NativeFile, Context], Iterator[Row]]

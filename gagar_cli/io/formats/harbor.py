@@ -13,7 +13,7 @@ from gagar_cli.core.messages_agents import atif_messages
 from gagar_cli.errors import InputError
 from gagar_cli.io.formats.base import Context, Format, Lift, Record, Row, known
 from gagar_cli.io.formats.files import NativeFile, Sample
-from gagar_cli.io.formats.parts import attempt_id, finished
+from gagar_cli.io.formats.parts import attempt_id, finished, number_or_none
 
 MAX_LOG_BYTES = 16 * 1024**2
 _TRUNCATED = {
@@ -179,9 +179,7 @@ def _reward(rewards: Any) -> float | None:
     if not isinstance(rewards, Mapping):
         return None
     numbers = {
-        name: float(value)
-        for name, value in rewards.items()
-        if isinstance(value, int | float) and not isinstance(value, bool)
+        name: number for name, value in rewards.items() if (number := number_or_none(value)) is not None
     }
     if "reward" in numbers:
         return numbers["reward"]

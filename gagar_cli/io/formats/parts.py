@@ -115,5 +115,18 @@ def text_or_none(value: Any) -> str | None:
 
 
 def number_or_none(value: Any) -> float | None:
-    """A number that is no flag."""
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    """A number that is no flag; an integer that no float can hold stays one, and is refused where rewards are checked."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return value
+
+
+def total(numbers: Sequence[float]) -> float | None:
+    """The sum; None of nothing. One that no float can hold is the largest part."""
+    try:
+        return sum(numbers) if numbers else None
+    except OverflowError:
+        return max(numbers, key=abs)

@@ -24,6 +24,13 @@ def _verl_tasks(sample: Sample) -> str | None:
     return None
 
 
+def _validation(sample: Sample) -> str | None:
+    lists = {"FAIL_TO_PASS", "PASS_TO_PASS", "FAIL_TO_FAIL", "PASS_TO_FAIL"}
+    if sample.container in ("document", "lines") and sample.keys == lists:
+        return "which tests a task breaks"
+    return None
+
+
 def _refused(name: str, title: str, container: str, detect: object, why: str) -> Format:
     return Format(
         name=name,
@@ -43,7 +50,7 @@ FORMATS = (
         "slime `.pt` and SkyRL `.pkl` dumps",
         "a pickle, which runs code when it is read",
         _pickle,
-        "reading it runs any code that it holds: have the trainer write JSON lines, or convert it where it was made",
+        "reading it may run any code that it holds: `gagar convert --unsafe-pickle` reads slime's in a sandbox",
     ),
     _refused(
         "prime-rl-tokens",
@@ -58,5 +65,12 @@ FORMATS = (
         "Parquet of data_source, prompt, reward_model",
         _verl_tasks,
         "these are tasks: the rollouts are in trainer.rollout_data_dir",
+    ),
+    _refused(
+        "swe-smith-validation",
+        "SWE-smith's validation of a task",
+        "run_validation/<id>/report.json",
+        _validation,
+        "it says which tests a task breaks, and nothing about an attempt: those are in run_evaluation",
     ),
 )

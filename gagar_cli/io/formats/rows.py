@@ -9,7 +9,9 @@ from gagar_cli.core.messages_templates import split_template
 from gagar_cli.errors import InputError
 from gagar_cli.io.formats.base import Context, Format, Lift, Record, Row
 from gagar_cli.io.formats.files import NativeFile, Sample
-from gagar_cli.io.formats.parts import attempt_id, finished
+from gagar_cli.io.formats.parts import attempt_id, finished, prompt_key
+
+_REPEATS = "repeats"
 
 
 class RowPlace(NamedTuple):
@@ -30,6 +32,17 @@ class RowPlace(NamedTuple):
         """Where the row lies: the file and the line."""
         is_named = self.context.run.endswith(f"/{self.stem}")
         return attempt_id(self.context, None if is_named else self.stem, self.number)
+
+    def first_like(self, prompt: Any, output: Any) -> int | None:
+        """The first row of the file with the same texts, where that is not this one; the repeats are counted."""
+        if not isinstance(output, str) or not output:
+            return None
+        seen = self.context.seen
+        first: int = seen.setdefault(prompt_key([prompt, output]), self.number)
+        if first == self.number:
+            return None
+        seen[_REPEATS] = seen.get(_REPEATS, 0) + 1
+        return first
 
     def log(self, prompt: Any, completion: Any) -> list[dict[str, Any]]:
         """The messages of a prompt and its completion; the template is remembered."""
@@ -71,6 +84,10 @@ def _read(
         record = make(lift, RowPlace(file, number, context, templates))
         record["source_format"] = name
         yield Row(number, finished(record, lift, context))
+    if repeats := context.seen.get(_REPEATS):
+        context.notes.append(
+            f"{file.name}: {repeats:,} rows repeat an earlier one word for word, as copies of a sibling do"
+        )
     if "bare" in templates:
         context.notes.append(f"{file.name}: special tokens were dropped: turns are split at bare role names")
     elif templates == {"none"}:

@@ -1,4 +1,4 @@
-"""Published tables of trajectories: SWE-smith, SWE-Gym, both of nebius, SWE-Zero; as Parquet, JSON lines or an array.
+"""Published tables of trajectories: SWE-smith's two, SWE-Gym, both of nebius, SWE-Zero; as Parquet, JSON lines or an array.
 
 Rows of one instance are a group. SWE-smith's `patch` often belongs to another repository than the row: it stays in
 `raw` and is not taken for the attempt's patch. nebius' SWE-rebench table has `resolved` as 0 or 1.
@@ -22,6 +22,7 @@ _KEYS = {
     "nebius-swe-agent": {"trajectory", "target", "generated_patch"},
     "nebius-openhands": {"trajectory", "model_patch", "instance_id"},
 }
+_TUNING_ROW = {"messages", "instance_id"}
 _CANONICAL = {"group_id", "reward", "source_format"}
 
 
@@ -32,11 +33,14 @@ def _detect(name: str, sample: Sample) -> str | None:
     return f"columns {', '.join(sorted(_KEYS[name]))}"
 
 
+def _detect_tuning(sample: Sample) -> str | None:
+    """Rows of a log and its instance, and nothing else."""
+    return "columns instance_id and messages only" if sample.keys == _TUNING_ROW else None
+
+
 def _read(name: str, file: NativeFile, context: Context) -> Iterator[Row]:
     """Every row."""
-    make = {"swe-smith": _smith, "swe-gym": _gym, "nebius-swe-agent": _nebius, "nebius-openhands": _rebench}[
-        name
-    ]
+    make = _MAKERS[name]
     for number, value in file.values():
         if isinstance(value, InputError):
             yield Row(number, value)
@@ -82,6 +86,14 @@ def _smith(lift: Lift, number: int, context: Context) -> Record:
         "resolved": lift.flag("resolved"),
         "messages": _messages(lift, "messages"),
         **known(model_name_or_path=lift.text("model")),
+    }
+
+
+def _tuning(lift: Lift, number: int, context: Context) -> Record:
+    return {
+        **_started(lift, attempt_id(context, "row", number)),
+        "resolved": None,
+        "messages": _messages(lift, "messages"),
     }
 
 
@@ -143,12 +155,21 @@ def _rebench(lift: Lift, number: int, context: Context) -> Record:
     }
 
 
+_MAKERS = {
+    "swe-smith": _smith,
+    "swe-smith-tuning": _tuning,
+    "swe-gym": _gym,
+    "nebius-swe-agent": _nebius,
+    "nebius-openhands": _rebench,
+}
+
+
 def _format(name: str, title: str, container: str, mapping: Mapping[str, str], needs: str = "") -> Format:
     return Format(
         name=name,
         title=title,
         container=container,
-        detect=partial(_detect, name),
+        detect=partial(_detect, name) if name in _KEYS else _detect_tuning,
         read=partial(_read, name),
         mapping={"group_id, instance_id": "instance_id"} | dict(mapping),
         needs_join=needs,
@@ -167,6 +188,13 @@ FORMATS = (
             "raw": "patch, as it is unreliable",
         },
         "patches",
+    ),
+    _format(
+        "swe-smith-tuning",
+        "SWE-smith's rows for fine-tuning",
+        "JSON lines, an array or Parquet: instance_id and messages, and nothing else",
+        {"trajectory_id": "the row", "messages": "messages"},
+        "verdicts; patches",
     ),
     _format(
         "swe-gym",

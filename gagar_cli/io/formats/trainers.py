@@ -12,11 +12,13 @@ from gagar_cli.core.messages_agents import action_messages
 from gagar_cli.core.messages_templates import split_template
 from gagar_cli.io.formats.base import Lift, Record, known
 from gagar_cli.io.formats.files import Sample
-from gagar_cli.io.formats.parts import attempt_id, prompt_key
+from gagar_cli.io.formats.parts import attempt_id, number_or_none, prompt_key, total
 from gagar_cli.io.formats.rows import RowPlace, has, row_format
 from gagar_cli.io.streams import show_path
 
 _VERL_UID = re.compile(r"(.+)_(\d+)_(\d+)")
+_SKYRL_BROKEN = ("error_runtime", "error_initialization", "error_evaluation", "cmd_timeout")
+"""Such a run, where it has no log, is written as a copy of a sibling, even of another task's."""
 _R2E_EXITS = {
     "agent": "completed",
     "max_step_limit": "truncated_turns",
@@ -77,20 +79,24 @@ def _skyrl(lift: Lift, place: RowPlace) -> Record:
     instance = instance if isinstance(instance, str) and instance else None
     if isinstance(score, list):
         numbers = [each for each in score if isinstance(each, int | float)]
-        score = sum(numbers) if len(numbers) == len(score) and numbers else None
-    masked = reason in ("error_runtime", "error_initialization", "error_evaluation", "cmd_timeout")
+        score = total(numbers) if len(numbers) == len(score) else None
+    masked = reason in _SKYRL_BROKEN
+    output = lift.take("output_response")
+    first = place.first_like(prompt, output)
     return {
         "group_id": instance or prompt_key(prompt),
         "group_id_source": "field:env_extras.instance_id" if instance else "equal_prompt",
         "trajectory_id": place.attempt_id,
         "reward": score,
-        "messages": place.log(prompt, lift.take("output_response")),
+        "messages": place.log(prompt, output),
         "is_truncated": reason == "length" if reason else None,
         **known(
             instance_id=instance,
             exit_status=reason,
             infra_failure=True if masked else None,
-            infra_failure_reason=reason if masked else None,
+            infra_failure_reason=(reason if first is None else f"{reason}: a copy of row {first}")
+            if masked
+            else None,
         ),
     }
 
@@ -143,9 +149,7 @@ def _trl(lift: Lift, place: RowPlace) -> Record:
     advantage = lift.take("advantage")
     step = lift.integer("step")
     numbers = {
-        name: float(value)
-        for name, value in lift.rest.items()
-        if isinstance(value, int | float) and not isinstance(value, bool)
+        name: number for name, value in lift.rest.items() if (number := number_or_none(value)) is not None
     }
     if place.number == 1 and len(numbers) > 1:
         place.context.notes.append(
@@ -157,7 +161,7 @@ def _trl(lift: Lift, place: RowPlace) -> Record:
         "group_id": prompt_key(prompt),
         "group_id_source": "equal_prompt",
         "trajectory_id": place.attempt_id,
-        "reward": sum(valid) if valid else None,
+        "reward": total(valid),
         "rewards": numbers,
         "messages": place.log(prompt, completion),
         **known(step=step, advantage=advantage if advantage == advantage else None),

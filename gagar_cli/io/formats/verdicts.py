@@ -5,6 +5,7 @@ Each file becomes units: facts about instances of one run. A verdict that a repo
 harness could not evaluate is invalid, never failed.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,7 @@ from gagar_cli.core.messages import json_text
 from gagar_cli.errors import InputError
 from gagar_cli.io.formats.base import Format
 from gagar_cli.io.formats.files import NativeFile, Sample
+from gagar_cli.io.formats.parts import number_or_none
 from gagar_cli.io.formats.predictions import detect as is_predictions
 from gagar_cli.io.formats.predictions import numbered, patch_of
 
@@ -44,6 +46,8 @@ class Fact:
     tests_status: str | None = None
     trajectory_id: str | None = None
     attempt: int | None = None
+    is_of_one: bool = True
+    """False where it follows, for any attempt, from what a report leaves out."""
 
 
 @dataclass(slots=True)
@@ -130,11 +134,31 @@ def log_unit(path: str, name: str) -> Unit | None:
         unit.add(file.parent.name, Fact(test_output_path=path))
     elif file.name.endswith(".eval.log"):
         unit.add(file.name.split(".")[0], Fact(test_output_path=path))
+    elif file.name == "run_instance.log":
+        resolved = _logged_verdict(file)
+        if resolved is None:
+            return None
+        unit.add(file.parent.name, Fact(resolved=resolved))
     elif file.name == "patch.diff" or file.name.endswith("_patch.diff"):
         unit.add(file.parent.name, Fact(model_patch=_text(path)))
     else:
         return None
     return unit
+
+
+def _logged_verdict(file: Path) -> bool | None:
+    """The verdict in the harness's own log, where no report lies beside it.
+
+    The log quotes the patch: only what comes after the harness began to grade is its own word.
+    """
+    if (file.parent / "report.json").exists():
+        return None
+    text = _text(str(file)) or ""
+    _, found, graded = text.rpartition(f"Grading answer for {file.parent.name}...")
+    verdicts = re.findall(
+        rf"^Result for {re.escape(file.parent.name)}: resolved: (True|False)$", graded, re.MULTILINE
+    )
+    return verdicts[-1] == "True" if found and verdicts else None
 
 
 def _report(document: Mapping[str, Any], unit: Unit) -> list[Unit]:
@@ -230,7 +254,7 @@ def _add_row(unit: Unit, row: Any, where: str) -> None:
     is_broken = row.get("infra_failure") is True or row.get("invalid") is True
     fact = Fact(
         resolved=None if is_broken else resolved,
-        reward=float(reward) if isinstance(reward, int | float) and not isinstance(reward, bool) else None,
+        reward=number_or_none(reward),
         infra_failure_reason=str(reason or f"infra_failure in {where}") if is_broken else None,
         model_patch=patch if isinstance(patch, str) else None,
         test_output=output if isinstance(output, str) else None,
@@ -258,13 +282,13 @@ def _text(path: str) -> str | None:
 FORMAT = Format(
     name="verdicts",
     title="reports of SWE-bench (three generations), SWE-smith and SWE-bench Pro",
-    container="report.json, <model>.<run>.json, results.json, eval_results.json, test_output.txt, patch.diff",
+    container="report.json, <model>.<run>.json, results.json, eval_results.json, run_instance.log, test_output.txt, patch.diff",
     detect=detect,
     read=None,
     role="verdicts",
     needs_join="",
     mapping={
-        "resolved": "resolved, resolved_ids; what is listed as evaluated and not resolved is false",
+        "resolved": "resolved, resolved_ids, the result in run_instance.log; what is listed as evaluated and not resolved is false",
         "infra_failure": "infra_failure, infra_failure_ids, error_ids, install_fail, reset_failed, test_errored, test_timeout",
         "test_output": "test_output.txt, *.eval.log",
         "model_patch": "patch.diff, predictions",

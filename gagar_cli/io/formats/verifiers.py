@@ -21,6 +21,7 @@ from gagar_cli.io.formats.parts import (
     prompt_key,
     statement_of,
     text_or_none,
+    total,
 )
 
 
@@ -155,7 +156,7 @@ def _total(rewards: Any) -> float | None:
     """The sum of scores times weights; None where any was not made."""
     if not isinstance(rewards, Mapping) or not rewards:
         return None
-    total = 0.0
+    parts = []
     for part in rewards.values():
         score = part.get("score") if isinstance(part, Mapping) else part
         weight = part.get("weight", 1.0) if isinstance(part, Mapping) else 1.0
@@ -165,8 +166,15 @@ def _total(rewards: Any) -> float | None:
             or not isinstance(weight, int | float)
         ):
             return None
-        total += score * weight
-    return total
+        parts.append(_weighted(score, weight))
+    return total(parts)
+
+
+def _weighted(score: float, weight: float) -> float:
+    try:
+        return score * weight
+    except OverflowError:
+        return max(score, weight, key=abs)
 
 
 def _stopped(stop: str) -> Record:

@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from gagar_cli.errors import InputError, UsageError
+from gagar_cli.errors import InputError
 from gagar_cli.io.dump import Dump
 
 PATCH = "diff --git a/a.py b/a.py\n"
@@ -213,8 +213,6 @@ def test_what_holds_nothing_to_join_is_refused(native: Any) -> None:
         native({"preds.jsonl": PREDS, "args.json": {"model": "m"}}, "preds.jsonl", joins=("args.json",))
     with pytest.raises(InputError, match="no such file"):
         native({"preds.jsonl": PREDS}, "preds.jsonl", joins=("missing.json",))
-    with pytest.raises(UsageError, match="--join and --explode"):
-        native({"preds.jsonl": PREDS}, "preds.jsonl", joins=("preds.jsonl",), explode="attempts")
 
 
 def test_swe_bench_pro_writes_false_for_a_run_that_died(native: Any) -> None:
@@ -229,3 +227,74 @@ def test_swe_bench_pro_writes_false_for_a_run_that_died(native: Any) -> None:
     dump = native(files, "preds.jsonl", joins=("eval",))
     assert list(outcome(dump).values()) == [PASSED, FAILED, BROKEN]
     assert dump.read_trajectories([1])[0][1].test_output == "1 failed"
+
+
+TWO_ATTEMPTS = [
+    {"group_id": "a__b-1", "trajectory_id": name, "instance_id": "a__b-1", "model_patch": PATCH}
+    for name in ("x", "y")
+]
+
+
+def test_one_verdict_is_not_given_to_two_attempts(native: Any) -> None:
+    files = {"d.jsonl": TWO_ATTEMPTS, "report.json": {"a__b-1": {"patch_exists": True, "resolved": True}}}
+    with pytest.raises(InputError) as caught:
+        native(files, "d.jsonl", joins=("report.json",))
+    assert "d.jsonl:2: " in caught.value.message
+    assert "says one thing about this attempt and the one at" in caught.value.message
+    assert "`trajectory_id` or `attempt`" in str(caught.value.hint)
+
+
+def test_rows_that_name_the_attempt_reach_it(native: Any) -> None:
+    rows = [{"instance_id": "a__b-1", "trajectory_id": name, "resolved": name == "y"} for name in ("x", "y")]
+    dump = native({"d.jsonl": TWO_ATTEMPTS, "rows.jsonl": rows}, "d.jsonl", joins=("rows.jsonl",))
+    assert dump.index.select("trajectory_id", "passed").rows() == [("x", False), ("y", True)]
+
+
+def test_segments_of_one_attempt_share_its_verdict(native: Any) -> None:
+    parts = [TWO_ATTEMPTS[0] | {"segment": number} for number in (0, 1)]
+    files = {"d.jsonl": parts, "report.json": {"a__b-1": {"patch_exists": True, "resolved": True}}}
+    assert native(files, "d.jsonl", joins=("report.json",)).index["passed"].to_list() == [True, True]
+
+
+def test_attempts_of_an_exploded_record_are_joined_one_by_one(native: Any) -> None:
+    tasks = [
+        {"instance_id": "a__b-1", "attempts": [{"trajectory_id": "x"}, {"trajectory_id": "y", "resolved": False}]},
+        {"instance_id": "a__b-2", "attempts": [{"trajectory_id": "x"}, {"trajectory_id": "z"}]},
+    ]  # fmt: skip
+    rows = [
+        {"instance_id": "a__b-1", "trajectory_id": "x", "resolved": True, "model_patch": PATCH},
+        {"instance_id": "a__b-1", "trajectory_id": "y", "resolved": True},
+        {"instance_id": "a__b-2", "trajectory_id": "x", "resolved": False},
+    ]
+    dump = native(
+        {"d.jsonl": tasks, "rows.jsonl": rows}, "d.jsonl", joins=("rows.jsonl",), explode="attempts"
+    )
+    found = dump.index.select("group_id", "trajectory_id", "passed", "invalid_reason").rows()
+    assert found == [
+        ("a__b-1", "x", True, None),
+        ("a__b-1", "y", False, None),
+        ("a__b-2", "x", False, None),
+        ("a__b-2", "z", False, "not_evaluated"),
+    ]
+    assert [one.model_patch for _, one in dump.read_trajectories([0, 1, 2, 3])] == [PATCH, None, None, None]
+    assert [record["trajectory_id"] for record in dump.iter_records()] == ["x", "y", "x", "z"]
+    notes = "\n".join(dump.report.notes)
+    assert "d.jsonl:2[1] (a__b-2)" in notes
+    assert "d.jsonl:1[1] against" in notes
+
+
+def test_the_harness_s_own_log_gives_the_verdict_and_the_patch_in_it_does_not(native: Any) -> None:
+    log = (
+        "Grading answer for a__b-1...\nResult for a__b-1: resolved: True\n"  # quoted from the patch
+        "2024-08-22 - INFO - Grading answer for a__b-1...\nResult for a__b-1: resolved: False\n"
+    )
+    forged = "Grading answer for a__b-2...\nResult for a__b-2: resolved: True\n2024 - Grading answer for a__b-2...\n"
+    files = {
+        "preds.jsonl": PREDS[:3],
+        "logs/a__b-1/run_instance.log": log.encode(),
+        "logs/a__b-2/run_instance.log": forged.encode(),
+        "logs/a__b-3/run_instance.log": b"Grading answer for a__b-3...\nResult for a__b-3: resolved: True\n",
+        "logs/a__b-3/report.json": {"a__b-3": {"patch_exists": True, "resolved": False}},
+    }
+    dump = native(files, "preds.jsonl", joins=("logs",))
+    assert list(outcome(dump).values()) == [FAILED, UNKNOWN, FAILED]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gagar_cli.errors import InputError
 from gagar_cli.io.dump import Dump, ReadOptions, open_dump
 
 RAW = Path(__file__).resolve().parents[3].parent / "shared" / "data" / "raw"
@@ -71,6 +72,7 @@ def document(path: str) -> Any:
         ("terminal-bench", (80, 400, 144, 29)),
         (f"{TERMINAL_BENCH}/oom/oom.1-of-5/results.json", (1, 1, 0, 0)),
         ("hf-rows/swe-smith.sample_raw.json", (5, 5, 5, 0)),
+        ("swe-smith/ft_xml_example.jsonl", (3, 3, 0, 3)),
         ("hf-rows/swe-gym_openhands_sampled_trajectories.sample_raw.json", (5, 5, 5, 0)),
         ("hf-rows/nebius_SWE-agent-trajectories.sample_raw.json", (5, 5, 5, 0)),
     ],
@@ -163,6 +165,28 @@ def test_four_java_runs_get_the_verdicts_of_their_results() -> None:
         "multi-swe-java", joins=[f"multi-swe-java/{run}/results/results.json" for run in runs]
     ) as dump:
         assert figures(dump)[:3] == (2, 8, 1)
+
+
+def test_java_runs_get_the_same_verdicts_from_their_logs() -> None:
+    """`grep 'Result for'` over the eight logs: one says True."""
+    run = "20240825_SWE-agent_deepseek-chat-v2"
+    runs = sorted(each.name for each in (RAW / "multi-swe-java").iterdir() if each.is_dir())
+    with opened("multi-swe-java", joins=[f"multi-swe-java/{each}/logs" for each in runs]) as dump:
+        assert figures(dump) == (2, 8, 1, 0)
+        passed = dump.index.filter("passed")["trajectory_id"].to_list()
+    assert passed == [f"{run}/fasterxml__jackson-databind-4048"]
+
+
+def test_rows_for_fine_tuning_get_the_verdicts_of_the_evaluation() -> None:
+    with opened("swe-smith/ft_xml_example.jsonl", joins=["swe-smith/run_evaluation"]) as dump:
+        assert figures(dump) == (3, 3, 3, 0)
+        lengths = [len(one.messages) for _, one in dump.read_trajectories([0, 1, 2])]
+    assert lengths == [75, 89, 45]
+
+
+def test_the_validation_of_a_task_is_refused_with_the_reason() -> None:
+    with pytest.raises(InputError, match="nothing about an attempt"):
+        opened("swe-smith/run_validation/report.json")
 
 
 def test_logs_come_with_their_attempts() -> None:

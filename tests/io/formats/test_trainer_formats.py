@@ -234,8 +234,8 @@ def test_each_branch_of_a_trace_is_a_segment(native: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [
-        ("0.pt", b"PK\x03\x04rest", "runs any code"),
-        ("step.pkl", b"\x80\x05rest", "runs any code"),
+        ("0.pt", b"PK\x03\x04rest", "may run any code"),
+        ("step.pkl", b"\x80\x05rest", "may run any code"),
         (
             "rank_0.jsonl",
             [{"token_ids": [1], "loss_mask": [1], "inference_logprobs": [0.0]}],
@@ -249,3 +249,29 @@ def test_what_cannot_be_read_is_refused_with_the_reason(
 ) -> None:
     with pytest.raises(InputError, match=reason):
         native({name: content})
+
+
+def test_a_copy_of_a_sibling_is_recognised_in_an_evaluation_of_skyrl(native: Any) -> None:
+    row = {"input_prompt": "fix it", "output_response": "done", "score": 1.0, "stop_reason": "stop", "env_class": "x", "env_extras": {}}  # fmt: skip
+    rows = [row, row | {"stop_reason": "error_runtime"}, row | {"output_response": "other"}]
+    dump = native({"x.jsonl": rows})
+    assert dump.index["invalid_reason"].to_list() == [None, "infra_failure", None]
+    assert [record.get("infra_failure_reason") for record in dump.iter_records()] == [
+        None, "error_runtime: a copy of row 1", None
+    ]  # fmt: skip
+    assert any("1 rows repeat an earlier one word for word" in note for note in dump.report.notes)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"task_name": "t", "trial_name": "t__x", "task_checksum": "0", "verifier_result": {"rewards": {"r": 10**400}}},
+        {"input_prompt": "p", "output_response": "o", "env_class": "x", "score": [10**400, 0.5]},
+        {"traces": [{"id": "a", "rewards": {"r": {"score": 10**400, "weight": 0.5}}, "nodes": []}], "task": {}, "env": {}},
+        {"group_index": 1, "response": "r", "tokens": [1], "status": "completed", "reward": 10**400},
+    ],
+    ids=["harbor", "skyrl", "verifiers", "slime"],
+)  # fmt: skip
+def test_a_reward_that_no_number_holds_is_refused_with_its_place(native: Any, row: Any) -> None:
+    with pytest.raises(InputError, match=r"x\.jsonl:1: reward is 1000.*, number out of range"):
+        native({"x.jsonl": [row]})

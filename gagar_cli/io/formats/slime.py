@@ -1,0 +1,84 @@
+"""slime's rollout samples, one a line: what `gagar convert --unsafe-pickle` makes of a `.pt` dump, or a trainer wrote itself.
+
+One run of an agent may be several samples with the same `rollout_id`: its segments. A sample that is to be removed, was
+aborted or failed is invalid. Neither the patch nor the test output is kept by the trainer.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from gagar_cli.core.messages import chat_messages
+from gagar_cli.io.formats.base import Lift, Record, known
+from gagar_cli.io.formats.parts import number_or_none, prompt_key, text_or_none
+from gagar_cli.io.formats.rows import RowPlace, has, row_format
+
+STEP = "dump_rollout_id"
+"""The number of the dump, which is the training step: put into every sample on conversion."""
+_BROKEN = ("aborted", "failed")
+
+
+def _sample(lift: Lift, place: RowPlace) -> Record:
+    prompt, response = lift.take("prompt"), lift.take("response")
+    group, run, index = lift.take("group_index"), lift.take("rollout_id"), lift.take("index")
+    status = lift.text("status")
+    reason = text_or_none(lift.peek("metadata.abort_reason"))
+    reward = lift.take("reward")
+    parts = dict(_numbers(reward))
+    asked = chat_messages(prompt) if isinstance(prompt, list) else place.log(prompt, None)
+    is_broken = status in _BROKEN
+    return {
+        "group_id": str(group) if group is not None else prompt_key(prompt),
+        "group_id_source": "field:group_index" if group is not None else "equal_prompt",
+        "trajectory_id": place.attempt_id if run is None and index is None else str(index if run is None else run),
+        "reward": number_or_none(reward) if not parts else next(iter(parts.values())) if len(parts) == 1 else None,
+        "messages": [*asked, *place.log(None, response)],
+        **known(
+            segment=_segment(place, group, run),
+            step=lift.integer(STEP),
+            instance_id=text_or_none(lift.peek("metadata.instance_id")),
+            resolved=lift.flag("metadata.grading_solved"),
+            rewards=parts or None,
+            exit_status=status,
+            is_truncated=status == "truncated" if status else None,
+            infra_failure=True if is_broken else None,
+            infra_failure_reason=reason or status if is_broken else None,
+            mask_sample=lift.flag("remove_sample"),
+            n_output_tokens=lift.integer("response_length"),
+        ),
+    }  # fmt: skip
+
+
+def _numbers(reward: Any) -> list[tuple[str, float]]:
+    items = reward.items() if isinstance(reward, Mapping) else ()
+    return [(str(name), number) for name, value in items if (number := number_or_none(value)) is not None]
+
+
+def _segment(place: RowPlace, group: Any, run: Any) -> int | None:
+    """Which part of its run a sample is, in the order of the file; None for the first."""
+    if run is None:
+        return None
+    seen = place.context.seen
+    key = (group, run)
+    seen[key] = seen.get(key, -1) + 1
+    return seen[key] or None
+
+
+FORMAT = row_format(
+    "slime",
+    "slime rollout samples",
+    "lines of samples; a `.pt` dump becomes them by `gagar convert --unsafe-pickle`",
+    has("group_index", "response", "tokens", "status", container="lines"),
+    _sample,
+    {
+        "group_id": "group_index, else equal prompt",
+        "trajectory_id": "rollout_id, else index",
+        "segment": "place among the samples of one rollout_id",
+        "step": f"{STEP}, the dump's own number",
+        "reward": "reward; of several named ones none is chosen",
+        "resolved": "metadata.grading_solved",
+        "messages": "prompt, response",
+        "mask_sample": "remove_sample",
+        "infra_failure": "status aborted, failed",
+        "is_truncated": "status truncated",
+    },
+)

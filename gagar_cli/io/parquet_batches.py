@@ -1,0 +1,225 @@
+"""Parquet by way of pyarrow: columns of any type in batches, single rows on demand, in bounded memory.
+
+A writer's default is one huge row group, and a row cannot be decoded without all before it in its group. So the
+first time a row of a row group is asked for, that row group is decoded once, in batches of 16 rows, and each batch is
+kept compressed in an anonymous temporary file; every later row costs one batch. 16 rows because a dictionary can make
+a row arbitrarily larger than its share of the file. Not handled: encrypted files.
+"""
+
+import tempfile
+import threading
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple, cast
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from gagar_cli.core.text import escape_untrusted, shorten
+from gagar_cli.errors import InputError, OutputError
+from gagar_cli.io.jsonl import show_value
+from gagar_cli.io.sources import Place, Scanned, ScannedTable
+from gagar_cli.io.streams import MAX_SPOOL_BYTES, file_identity
+
+HEAVY_BATCH_ROWS = 16
+_SCALAR_BATCH_ROWS = 262_144
+_BUFFER_BYTES = 1024**2
+
+
+class _Cut(NamedTuple):
+    """One batch in the spool."""
+
+    first_row: int
+    """0-based within the file."""
+    offset: int
+    length: int
+
+
+class ParquetBatches:
+    """One Parquet file, at a path that can be opened again."""
+
+    def __init__(
+        self, path: str, name: str, *, identity: tuple[int, ...], is_exploded: bool, max_record_bytes: int
+    ) -> None:
+        self.name = name
+        self._path = path
+        self._identity = identity
+        self._is_exploded = is_exploded
+        self._max_record_bytes = max_record_bytes
+        self._lock = threading.Lock()
+        self._spool: BinaryIO | None = None
+        self._n_spooled_bytes = 0
+        self._cuts: dict[int, list[_Cut]] = {}
+        self._last: tuple[_Cut, Any] | None = None
+        with self._mapped(), self._opened() as table:
+            metadata = table.metadata
+            sizes = [metadata.row_group(index).num_rows for index in range(metadata.num_row_groups)]
+            self._types = {field.name: field.type for field in table.schema_arrow}
+            names = table.schema_arrow.names
+        self._starts = [0, *accumulate(sizes)]
+        self.columns = list(self._types)
+        if len(names) > len(self.columns):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise InputError(f"{self.name}: duplicate column {show_value(twice)}")
+
+    def scan(self, wanted: Sequence[str], first_line: int = 1) -> Iterator[Scanned | ScannedTable]:
+        """Every row from a 1-based one on, with columns of the file."""
+        types = [self._types[name] for name in wanted]
+        is_flat = not any(pa.types.is_nested(type_) for type_ in types)
+        is_plain = not self._is_exploded and all(_is_plain(type_) for type_ in types)
+        line = 1
+        for batch in self._batches(_SCALAR_BATCH_ROWS if is_flat else HEAVY_BATCH_ROWS, wanted):
+            n_skipped = min(max(first_line - line, 0), batch.num_rows)
+            batch, line = batch.slice(n_skipped), line + n_skipped
+            if is_plain and line == 1 and batch.num_rows:
+                # The first record settles what groups all of them, and only records can.
+                yield from self._scanned(batch.slice(0, 1), line)
+                batch = batch.slice(1)
+                line += 1
+            if not batch.num_rows:
+                continue
+            table = _as_table(batch) if is_plain else None
+            if table is not None:
+                yield ScannedTable(line, table, partial(self._scanned, batch, line))
+            else:
+                yield from self._scanned(batch, line)
+            line += batch.num_rows
+
+    def _scanned(self, batch: Any, line: int) -> Iterator[Scanned]:
+        for number, record in enumerate(self._rows(batch), start=line):
+            yield Scanned(Place(number), record)
+
+    def read(self, places: Sequence[Place], wanted: Sequence[str]) -> Iterator[dict[str, object]]:
+        """The rows at the given places, with columns of the file."""
+        for place in places:
+            with self._lock:
+                record = self._row(place.line - 1, wanted)
+            yield record
+
+    def read_whole(
+        self, places: Sequence[Place], columns: Sequence[str] | None = None
+    ) -> Iterator[dict[str, object]]:
+        """The rows at ascending places, with every column, or those named."""
+        remaining = iter(places)
+        place = next(remaining, None)
+        line = 0
+        for batch in self._batches(HEAVY_BATCH_ROWS, self.columns if columns is None else columns):
+            if place is not None and place.line <= line + batch.num_rows:
+                records = self._rows(batch)
+                while place is not None and place.line <= line + batch.num_rows:
+                    yield dict(records[place.line - line - 1])
+                    place = next(remaining, None)
+            line += batch.num_rows
+
+    def close(self) -> None:
+        """Close the spool."""
+        if self._spool is not None:
+            self._spool.close()
+
+    @contextmanager
+    def _opened(self) -> Iterator[Any]:
+        with Path(self._path).open("rb") as stream:
+            if file_identity(stream) != self._identity:
+                raise InputError(f"{self.name}: the file changed while it was read")
+            # Without buffer_size a column chunk is read whole, which in one huge row group is the whole file.
+            with pq.ParquetFile(stream, buffer_size=_BUFFER_BYTES, pre_buffer=False) as table:
+                yield table
+
+    def _batches(
+        self, n_rows: int, columns: Sequence[str], row_groups: list[int] | None = None
+    ) -> Iterator[Any]:
+        # No columns would give no batches; the rows are still there, to be counted and refused.
+        chosen = list(columns or self.columns[:1])
+        with self._mapped(), self._opened() as table:
+            for batch in table.iter_batches(n_rows, row_groups=row_groups, columns=chosen):
+                if batch.nbytes > batch.num_rows * self._max_record_bytes:
+                    size = f"{self._max_record_bytes // 1024**2} MiB"
+                    raise InputError(f"{self.name}: {batch.num_rows} rows hold more than {size} each")
+                yield batch
+
+    def _rows(self, batch: Any) -> list[dict[str, object]]:
+        with self._mapped():
+            return cast("list[dict[str, object]]", batch.to_pylist(maps_as_pydicts="strict"))
+
+    def _row(self, row: int, wanted: Sequence[str]) -> dict[str, object]:
+        group = bisect_right(self._starts, row) - 1
+        if group not in self._cuts:
+            self._cuts[group] = self._cut(group, wanted)
+        cuts = self._cuts[group]
+        cut = cuts[bisect_right(cuts, row, key=lambda each: each.first_row) - 1]
+        if self._last is None or self._last[0] != cut:
+            spool = self._open_spool()
+            spool.seek(cut.offset)
+            with self._mapped(), pa.ipc.open_stream(pa.py_buffer(spool.read(cut.length))) as reader:
+                self._last = (cut, reader.read_next_batch())
+        return self._rows(self._last[1].slice(row - cut.first_row, 1))[0]
+
+    def _cut(self, group: int, wanted: Sequence[str]) -> list[_Cut]:
+        spool = self._open_spool()
+        options = pa.ipc.IpcWriteOptions(compression="zstd")
+        cuts = []
+        row = self._starts[group]
+        for batch in self._batches(HEAVY_BATCH_ROWS, wanted, [group]):
+            self._n_spooled_bytes += batch.nbytes
+            if self._n_spooled_bytes > MAX_SPOOL_BYTES:
+                raise InputError(f"{self.name}: expands beyond {MAX_SPOOL_BYTES / 1e9:.0f} GB")
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, batch.schema, options=options) as writer:
+                writer.write_batch(batch)
+            offset = spool.seek(0, 2)
+            try:
+                length = spool.write(sink.getvalue())
+                spool.flush()
+            except OSError as error:
+                message = f"{self.name}: cannot be kept in the temporary directory: {(error.strerror or '').lower()}"
+                raise OutputError(message, "point TMPDIR at a directory with space") from error
+            cuts.append(_Cut(row, offset, length))
+            row += batch.num_rows
+        return cuts
+
+    def _open_spool(self) -> BinaryIO:
+        if self._spool is None:
+            self._spool = cast("BinaryIO", tempfile.TemporaryFile())  # noqa: SIM115 - closed with the source
+        return self._spool
+
+    @contextmanager
+    def _mapped(self) -> Iterator[None]:
+        """Errors of pyarrow as errors of the input."""
+        try:
+            yield
+        except (pa.ArrowException, OSError, UnicodeDecodeError, KeyError, OverflowError, ValueError) as error:
+            detail = shorten(escape_untrusted(str(error), keep_newlines=False), 200)
+            raise InputError(f"{self.name}: cannot be read as Parquet: {detail}") from error
+
+
+def _is_plain(type_: Any) -> bool:
+    """Whether polars takes the type as it is; the slow way takes all others."""
+    if pa.types.is_dictionary(type_):
+        return _is_plain(type_.value_type)
+    tests = (
+        pa.types.is_string, pa.types.is_large_string, pa.types.is_integer, pa.types.is_boolean,
+        pa.types.is_float32, pa.types.is_float64, pa.types.is_null,
+    )  # fmt: skip
+    return any(test(type_) for test in tests)
+
+
+def _as_table(batch: Any) -> pl.DataFrame | None:
+    """The batch for polars; None where it is not sound, its names included."""
+    try:
+        return cast("pl.DataFrame", pl.from_arrow(batch)) if _is_sound(batch) else None
+    except pl.exceptions.PanicException:
+        return None
+
+
+def _is_sound(batch: Any) -> bool:
+    """Whether the batch may leave pyarrow: text that is no UTF-8 is undefined behaviour elsewhere."""
+    try:
+        batch.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True

@@ -1,0 +1,55 @@
+"""What is asked of the reader of a dump, and what it tells about it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from gagar_cli.io.jsonl import MAX_RECORD_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """How a dump is to be read."""
+
+    fields: Mapping[str, str] = field(default_factory=dict)
+    """Canonical name to the dotted path under which this dump has it."""
+    explode: str | None = None
+    """A list of attempts in each record: one row an attempt."""
+    group_by: str | None = None
+    """The field that groups records, where there is no group_id."""
+    pass_threshold: float = 1.0
+    """The smallest reward that passes, where there is no `resolved`."""
+    on_bad_record: Literal["fail", "skip"] = "fail"
+    max_record_bytes: int = MAX_RECORD_BYTES
+    max_group_size: int = 4096
+    """More trajectories than this are taken for a wrong group key."""
+    format: str | None = None
+    """The native format of all files (`gagar_cli.io.formats`), `canonical` for none; None: told by content."""
+    joins: tuple[str, ...] = ()
+    """Files or folders with verdicts, patches or test outputs of these attempts."""
+    keep_raw: bool = False
+    """Keep what no canonical field takes of a native record, as JSON text under `raw`."""
+    is_index_only: bool = False
+    """Long JSON lines are read by their ends where that is enough for the index (`io/jsonl_edges.py`)."""
+    extras: tuple[str, ...] = ()
+    """Further scalar columns to read, by canonical name or by the dump's own path (`io/extras.py`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class DumpReport:
+    """What was found on reading, for summaries."""
+
+    n_records: int
+    """Rows of the index: records, or attempts with `explode`."""
+    n_bad_records: int
+    bad_records: tuple[str, ...]
+    """The first 20 messages, each with its place."""
+    n_disagree: int
+    """Valid rows where the reward against the threshold contradicts `resolved`."""
+    missing_columns: tuple[str, ...]
+    """Canonical fields, and extra columns, that no record has."""
+    group_id_source: str
+    """`field:PATH`, `equal_prompt`, `directory`, `file_name`, or `record` where every exploded record is its own group."""
+    notes: tuple[str, ...]
+    problem_kinds: tuple[tuple[str, int], ...] = ()
+    """How many bad records there are of each kind: the message without place and values, most frequent first."""
