@@ -20,7 +20,22 @@ from gagar_cli.core.schema import Group, GroupKey, Message, Task, ToolCall, Traj
 from gagar_cli.grader.tools import Toolbox
 from gagar_cli.grader.workspace import Workspace
 
-_WORDS = "test module passed value error line import return class table index assert result total".split()
+_WORDS = [
+    "test",
+    "module",
+    "passed",
+    "value",
+    "error",
+    "line",
+    "import",
+    "return",
+    "class",
+    "table",
+    "index",
+    "assert",
+    "result",
+    "total",
+]
 
 
 def make_log(random_source: random.Random, n_chars: int) -> str:

@@ -54,7 +54,10 @@ COMMANDS = {
         "Show what a dump holds: its format and why, columns, group sizes, first records.",
     ),
     "validate": ("gagar_cli.commands.validate", "Tell everything that is wrong with a dump in one pass."),
-    "convert": ("gagar_cli.commands.convert", "Write a dump of any format as canonical records, nothing lost."),
+    "convert": (
+        "gagar_cli.commands.convert",
+        "Write a dump of any format as canonical records, nothing lost.",
+    ),
     "formats": (
         "gagar_cli.commands.formats",
         "List the native formats that are read, or show how one maps to the canonical record.",
@@ -62,7 +65,7 @@ COMMANDS = {
     "demo": ("gagar_cli.commands.demo", "Grade and redistribute a small dump that comes with the program."),
     "doctor": (
         "gagar_cli.commands.doctor",
-        "Say what this machine can hold hostile code with, and how well.",
+        "Say what this machine can hold hostile code with, and what an endpoint can do.",
     ),
     "clean": (
         "gagar_cli.commands.clean",
@@ -138,7 +141,7 @@ def main() -> NoReturn:
     # numpy's linear algebra is not used, and starting its threads costs as much as a third of importing it.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     signal.signal(signal.SIGTERM, _exit_terminated)
-    # Logs are many small objects without cycles: at the usual thresholds the collector takes a fifth of grading's time.
+    # Logs are many small objects without cycles: at the usual thresholds the collector takes a seventh of grading's time.
     gc.set_threshold(5_000, 10, 10)
     sys.exit(run(sys.argv[1:]))
 

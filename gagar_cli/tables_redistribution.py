@@ -31,7 +31,10 @@ def redistribute_table(result: "RedistributeResult") -> "Table":
             for name, counts in result.n_by_reason.items()
             if counts
         ),
-        ("integrity violations", f"{result.n_integrity_violations:,} ({_CONSEQUENCES[result.integrity_action]})"),
+        (
+            "integrity violations",
+            f"{result.n_integrity_violations:,} ({_CONSEQUENCES[result.integrity_action]})",
+        ),
         ("pass sums kept", f"to {effects.pass_sum_error:.1e}"),
         ("failures unchanged", _unchanged(effects.n_changed_failures)),
         (

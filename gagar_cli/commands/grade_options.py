@@ -22,7 +22,9 @@ Concurrency = Annotated[
 ]
 Repos = Annotated[
     str | None,
-    typer.Option("--repos", metavar="DIR", help="repositories by instance_id or repo@base_commit, or clones by repo"),
+    typer.Option(
+        "--repos", metavar="DIR", help="repositories by instance_id or repo@base_commit, or clones by repo"
+    ),
 ]
 SandboxMemory = Annotated[float, typer.Option("--sandbox-memory", min=0.0625, help="GiB a sandbox")]
 SandboxCpus = Annotated[float, typer.Option("--sandbox-cpus", min=0.01, help="processors a sandbox")]

@@ -16,7 +16,7 @@ from gagar_cli.io.markers import is_marker
 _MAX_ROWS = 8192
 _MIN_ROWS = 64
 """Fewer lines are sooner read one by one."""
-_KINDS = ({str}, {bool}, {int}, {float}, {int, float}, set())
+_KINDS: tuple[set[type], ...] = ({str}, {bool}, {int}, {float}, {int, float}, set())
 """Types that one column may hold, beside null; true among numbers is a mistake that a column would hide."""
 Skimmed = tuple[LinePlace, Parsed]
 

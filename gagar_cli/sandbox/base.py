@@ -82,13 +82,10 @@ class ExecResult:
 class Sandbox(Protocol):
     """One candidate's checkout. Close it always; it dies with its owner in any case."""
 
-    async def run(
-        self, command: Command, *, timeout_seconds: float, cwd: str = ".", stdout: FileOutput | None = None
-    ) -> ExecResult:
+    async def run(self, command: Command, *, timeout_seconds: float, cwd: str = ".") -> ExecResult:
         """Run an argument list, or a script for `sh`, in a fresh copy of the patched checkout.
 
-        `cwd` is a directory of the checkout, relative to it; no part of it may be a link. With `stdout`, what the
-        command writes goes there, and not into the result.
+        `cwd` is a directory of the checkout, relative to it; no part of it may be a link.
 
         Raises:
             SandboxError: the sandbox broke.
@@ -99,13 +96,22 @@ class Sandbox(Protocol):
         """End everything that still runs and free what it used; never raises for what is gone already."""
 
 
+class StreamedSandbox(Sandbox, Protocol):
+    """A sandbox whose output can be had whole."""
+
+    async def run(
+        self, command: Command, *, timeout_seconds: float, cwd: str = ".", stdout: FileOutput | None = None
+    ) -> ExecResult:
+        """As `Sandbox.run`; with `stdout`, what the command writes goes there, and not into the result."""
+
+
 class SandboxBackend(Protocol):
     """A way of making sandboxes on this machine."""
 
     name: str
     """`docker`, `bubblewrap` or `inspect-only`: recorded in every ranking."""
 
-    async def open(self, checkout: Checkout, patch: str, limits: SandboxLimits) -> Sandbox:
+    async def open(self, checkout: Checkout, patch: str, limits: SandboxLimits) -> StreamedSandbox:
         """A sandbox for one candidate; cheap until the first command.
 
         Raises:

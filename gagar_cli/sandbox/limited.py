@@ -5,7 +5,6 @@ import os
 from dataclasses import dataclass
 
 from gagar_cli.sandbox.base import Command, ExecResult, Sandbox
-from gagar_cli.sandbox.output import FileOutput
 
 
 def default_n_commands() -> int:
@@ -20,16 +19,14 @@ class LimitedSandbox:
     sandbox: Sandbox
     turns: asyncio.Semaphore
 
-    async def run(
-        self, command: Command, *, timeout_seconds: float, cwd: str = ".", stdout: FileOutput | None = None
-    ) -> ExecResult:
+    async def run(self, command: Command, *, timeout_seconds: float, cwd: str = ".") -> ExecResult:
         """Wait for a turn, then run; the wait does not count as the command's time.
 
         Raises:
             SandboxError: as the sandbox's own.
         """
         async with self.turns:
-            return await self.sandbox.run(command, timeout_seconds=timeout_seconds, cwd=cwd, stdout=stdout)
+            return await self.sandbox.run(command, timeout_seconds=timeout_seconds, cwd=cwd)
 
     async def close(self) -> None:
         """Close the sandbox."""

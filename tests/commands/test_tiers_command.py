@@ -80,4 +80,4 @@ def test_bad_table_is_a_usage_error_with_its_line(tmp_path: Path, text: str, mes
 def test_limit_that_bounds_nothing_is_refused(tmp_path: Path) -> None:
     done = gagar(tmp_path, "flash", "--limit", "1")
     assert done.returncode == 2
-    assert done.stderr.startswith("error: --limit is 1.0, expected more than 1")
+    assert done.stderr.startswith("error: --limit is 1, expected more than 1")

@@ -345,9 +345,7 @@ def shuffled(batch: Batch, order: list[int]) -> Batch:
 OPTIONS = [Options(), Options(scale="none"), Options(leave_one_out=True)]
 
 
-@given(
-    groups(), st.sampled_from(BATCH_METHODS), st.sampled_from(OPTIONS), st.randoms(use_true_random=False)
-)
+@given(groups(), st.sampled_from(BATCH_METHODS), st.sampled_from(OPTIONS), st.randoms(use_true_random=False))
 def test_shuffling_a_group_shuffles_its_result(
     batch: Batch, name: str, options: Options, random: Any
 ) -> None:

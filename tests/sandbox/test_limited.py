@@ -9,7 +9,7 @@ class Counting:
 
     n_running = n_most = 0
 
-    async def run(self, command, *, timeout_seconds: float, cwd: str, stdout: object) -> ExecResult:
+    async def run(self, command, *, timeout_seconds: float, cwd: str) -> ExecResult:
         Counting.n_running += 1
         Counting.n_most = max(Counting.n_most, Counting.n_running)
         await asyncio.sleep(0.01)
