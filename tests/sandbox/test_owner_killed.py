@@ -4,9 +4,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "owner_killed.py"
 
 
+@pytest.mark.slow
 def test_nothing_is_left_of_16_sandboxes_whose_owner_is_killed(backend):
     command = [sys.executable, str(SCRIPT), "--backend", backend.name, "--rounds", "3"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)

@@ -17,6 +17,7 @@ from gagar_cli.sandbox.tree import RepositoryStore
 
 SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data"
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.shared,
     pytest.mark.skipif(not SHARED.exists(), reason="the reference data is not there"),
 ]
