@@ -1,14 +1,15 @@
 """Sandboxes against the bare commands: what gagar adds to `docker run` and to `bwrap`, in one run, in turn.
 
 Every pair does the same work with the same limits: gagar by its backends, the bare side by the SDK's own calls and by
-`bwrap … -- prlimit … -- sh -c …` with the same mounts and filter, started as Python starts any program. The bare side has
-neither a watchdog nor a control group. The goal is a ratio of at most 1.25 of the medians. Also: 16 containers at once,
+`bwrap … -- prlimit … -- sh -c …` with the same mounts and filter, started as Python starts any program and, where ours is,
+put into control groups of its own by the plainest way there is. The bare side has no watchdog and no guard. The goal is a ratio of at most 1.25 of the medians. Also: 16 containers at once,
 and a checkout of 50 MB. The sides take turns at going first. CPU is of this process and of the children that it waited for
 (an engine's containers are not among them).
 """
 
 import argparse
 import asyncio
+import json
 import os
 import shutil
 import statistics
@@ -17,11 +18,13 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 from gagar_cli.errors import SandboxError
 from gagar_cli.sandbox import bubblewrap, docker
 from gagar_cli.sandbox.base import Checkout, Sandbox, SandboxBackend, SandboxLimits, sandbox_user
 from gagar_cli.sandbox.bubblewrap_args import MAX_OPEN_FILES, HandedIn, sandbox_arguments
+from gagar_cli.sandbox.bubblewrap_groups import GroupMaker
 from gagar_cli.sandbox.docker_engine import held_connection
 from gagar_cli.sandbox.docker_options import container_config
 from gagar_cli.sandbox.launcher import MAX_FILE_BYTES
@@ -68,18 +71,46 @@ async def bare_bubblewrap(backend: bubblewrap.BubblewrapBackend, tree: Path, scr
     with HandedIn() as files:
         start = backend.program.start(files)
         options = sandbox_arguments(Checkout(tree), LIMITS, use_overlay=True, files=files)
-        done = subprocess.run(
-            ["bwrap", *options, "--", *PRLIMIT, "sh", "-c", f"cd /checkout && {script}"],
-            executable=start.executable,
-            pass_fds=(*start.descriptors, *files.descriptors),
-            env={**os.environ, **start.environment},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            cwd="/",
-            check=False,
+        command = [*options, "--", *PRLIMIT, "sh", "-c", f"cd /checkout && {script}"]
+        common = {
+            "executable": start.executable,
+            "env": {**os.environ, **start.environment},
+            "stdin": subprocess.DEVNULL,
+            "stdout": subprocess.PIPE,
+            "stderr": subprocess.PIPE,
+            "cwd": "/",
             **switch,
-        )
-    assert done.returncode == 0, done.stderr
+        }
+        descriptors = (*start.descriptors, *files.descriptors)
+        if backend.groups is None:
+            done = subprocess.run(["bwrap", *command], pass_fds=descriptors, check=False, **common)
+            code, told = done.returncode, done.stderr
+        else:
+            code, told = run_in_group(backend.groups, command, descriptors, common)
+    assert code == 0, told
+
+
+def run_in_group(
+    groups: GroupMaker, command: list[str], descriptors: tuple[int, ...], common: dict[str, Any]
+) -> tuple[int, bytes]:
+    """Made, entered before the command begins, and removed: with blocking calls and nothing beside them."""
+    group = groups.make(LIMITS)
+    told, tell = os.pipe()
+    wait, let_go = os.pipe()
+    gated = ["bwrap", "--info-fd", str(tell), "--block-fd", str(wait), *command]
+    process = subprocess.Popen(gated, pass_fds=(*descriptors, tell, wait), **common)
+    os.close(tell)
+    os.close(wait)
+    answer = b""
+    while b"}" not in answer:
+        answer += os.read(told, 4096)
+    group.add(int(json.loads(answer)["child-pid"]))
+    os.write(let_go, b"x")
+    _, errors = process.communicate()
+    os.close(told)
+    os.close(let_go)
+    group.remove()
+    return process.returncode, errors
 
 
 async def compare(name: str, ours: Work, bare: Work, n_runs: int) -> None:
