@@ -4,7 +4,6 @@ A command's module is imported when it is called: `gagar --help` needs no datafr
 Exit codes: 0 done, 1 stopped by an expected error, 2 usage, 3 bad input, 4 a gate not met, 130/143 interrupted.
 """
 
-import gc
 import importlib
 import os
 import signal
@@ -142,7 +141,6 @@ def main() -> NoReturn:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     signal.signal(signal.SIGTERM, _exit_terminated)
     # Logs are many small objects without cycles: at the usual thresholds the collector takes a seventh of grading's time.
-    gc.set_threshold(5_000, 10, 10)
     sys.exit(run(sys.argv[1:]))
 
 
