@@ -150,11 +150,10 @@ def test_slime_gets_advantages_for_all_samples(bench: Bench) -> None:
 
 def test_trl_gets_rewards_one_a_completion(bench: Bench) -> None:
     module = bench.load("trl_rewards")
-    module.score = lambda completion, task: completion == "good"
+    reward_function = module.make_gagar_reward(lambda completion, task: completion == "good")
+    assert reward_function.__name__ == "gagar_reward"  # TRL logs under it
     completions = ["good", "bad", "good"]
-    rewards = module.gagar_reward(
-        ["p"] * 3, completions, [[1]] * 3, task_id=["t", "t", "u"], trainer_state=None
-    )
+    rewards = reward_function(["p"] * 3, completions, [[1]] * 3, task_id=["t", "t", "u"], trainer_state=None)
     assert rewards == [10, 11, 12]
     assert [record["trajectory_id"] for record in bench.records] == ["t-1", "t-2", "u-1"]
     assert [record["resolved"] for record in bench.records] == [True, False, True]
@@ -308,7 +307,7 @@ HOOKS: list[tuple[str, str, str, str | None, tuple[str, ...], str]] = [
      ("self", "batch", "metrics"), "GagarTrainer._compute_advantage"),
     ("verl 0.9.1", "verl/trainer/ppo/v1/trainer_base.py", "register_trainer", None, ("name",), ""),
     ("trl 1.16.0", "trl/trainer/grpo_trainer.py", "GRPOTrainer._calculate_rewards", "trl_rewards",
-     ("prompts", "completions", "completion_ids"), "gagar_reward"),
+     ("prompts", "completions", "completion_ids"), "make_gagar_reward.gagar_reward"),
     ("openrlhf 0.11.2", "openrlhf/trainer/ppo_utils/experience_maker.py",
      "RemoteExperienceMaker.compute_advantages_and_returns", "openrlhf_train", ("self", "experiences"),
      "GagarExperienceMaker.compute_advantages_and_returns"),
@@ -328,7 +327,9 @@ def find_function(tree: ast.AST, name: str) -> ast.FunctionDef:
     scope, _, function = name.rpartition(".")
     nodes: Any = tree.body  # type: ignore[attr-defined]
     if scope:
-        [owner] = [node for node in nodes if isinstance(node, ast.ClassDef) and node.name == scope]
+        [owner] = [
+            node for node in nodes if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == scope
+        ]
         nodes = owner.body
     [found] = [node for node in nodes if isinstance(node, ast.FunctionDef) and node.name == function]
     return found

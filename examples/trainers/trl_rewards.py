@@ -1,10 +1,10 @@
 """TRL: a reward function whose rewards give the redistributed advantages.
 
-    GRPOTrainer(..., reward_funcs=gagar_reward, args=GRPOConfig(scale_rewards="none", ...))
+    rewards = make_gagar_reward(passes=lambda completion, task_id: run_the_tests(completion, task_id))
+    GRPOTrainer(..., reward_funcs=rewards, args=GRPOConfig(scale_rewards="none", ...))
 
 `scale_rewards="none"` is needed: dividing by the deviation would change the sums. A process sees its own completions only,
-so `per_device_train_batch_size` has to be a multiple of `num_generations`. The dataset has a column `task_id`, and
-`resolved` comes from an environment or an earlier scoring column; here `score(completion, task_id)` stands for it.
+so `per_device_train_batch_size` has to be a multiple of `num_generations`. The dataset has a column `task_id`.
 """
 
 from collections import Counter
@@ -12,28 +12,28 @@ from collections import Counter
 from gagar_step import redistribute_step
 
 
-def score(completion, task_id) -> bool:
-    """Whether the attempt passes its tests: yours."""
-    raise NotImplementedError
+def make_gagar_reward(passes):
+    """The reward function; `passes(completion, task_id)` says whether an attempt passes its tests."""
 
+    def gagar_reward(prompts, completions, completion_ids, *, task_id, **kwargs):  # noqa: ARG001 - TRL calls by name
+        """One reward a completion; None where it is invalid, which TRL leaves out of the mean."""
+        seen = Counter()
+        records = []
+        for prompt, completion, task in zip(prompts, completions, task_id, strict=True):
+            seen[task] += 1
+            messages = (
+                completion if isinstance(completion, list) else [{"role": "assistant", "content": completion}]
+            )
+            problem = prompt if isinstance(prompt, str) else prompt[-1]["content"]
+            records.append(
+                {
+                    "group_id": str(task),
+                    "trajectory_id": f"{task}-{seen[task]}",
+                    "resolved": passes(completion, task),
+                    "problem_statement": problem,
+                    "messages": messages,
+                }
+            )
+        return [credit.reward for credit in redistribute_step(records)]
 
-def gagar_reward(prompts, completions, completion_ids, *, task_id, **kwargs):  # noqa: ARG001 - TRL calls by name
-    """One reward a completion; None where it is invalid, which TRL leaves out of the mean."""
-    seen = Counter()
-    records = []
-    for prompt, completion, task in zip(prompts, completions, task_id, strict=True):
-        seen[task] += 1
-        messages = (
-            completion if isinstance(completion, list) else [{"role": "assistant", "content": completion}]
-        )
-        problem = prompt if isinstance(prompt, str) else prompt[-1]["content"]
-        records.append(
-            {
-                "group_id": str(task),
-                "trajectory_id": f"{task}-{seen[task]}",
-                "resolved": score(completion, task),
-                "problem_statement": problem,
-                "messages": messages,
-            }
-        )
-    return [credit.reward for credit in redistribute_step(records)]
+    return gagar_reward
