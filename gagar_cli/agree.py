@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gagar_cli.core.ranking_agreement import CLASSES, Agreement, PairAgreement, Reliability, agree
-from gagar_cli.core.statistics import Estimate
+from gagar_cli.core.statistics import estimate_record
 from gagar_cli.errors import InputError, UsageError
 from gagar_cli.io.rankings import latest_rankings, read_rankings
 
@@ -64,23 +64,13 @@ def _pair_record(pair: PairAgreement) -> dict[str, Any]:
         "second": pair.second,
         "n_groups": pair.n_groups,
         "n_candidates": pair.n_candidates,
-        "tau_b": _estimate_record(pair.tau_b),
-        "top1": _estimate_record(pair.top1),
-        "same_tier": _estimate_record(pair.same_tier),
+        "tau_b": estimate_record(pair.tau_b, "n_groups"),
+        "top1": estimate_record(pair.top1, "n_groups"),
+        "same_tier": estimate_record(pair.same_tier, "n_groups"),
         "confusion": {
             row: dict(zip(CLASSES, counts, strict=True))
             for row, counts in zip(CLASSES, pair.confusion, strict=True)
         },
-    }
-
-
-def _estimate_record(one: Estimate | None) -> dict[str, Any]:
-    low, high = one.interval if one and one.interval else (None, None)
-    return {
-        "value": one.value if one else None,
-        "ci_low": low,
-        "ci_high": high,
-        "n_groups": one.n_tasks if one else 0,
     }
 
 

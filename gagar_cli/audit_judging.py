@@ -16,6 +16,7 @@ from gagar_cli.grader.loop import Usage
 from gagar_cli.grading_record import RunRecord, digest_group
 from gagar_cli.group_grading import GroupGrader, GroupGraderSettings
 from gagar_cli.progress import ProgressCallback
+from gagar_cli.side_by_side import run_side_by_side
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +102,7 @@ async def _judge_tasks(
                 await _judge(part, grader, record, judging.asked)
             tell()
 
-    try:
-        async with asyncio.TaskGroup() as workers:
-            for _ in range(min(judging.concurrency, len(judging.tasks))):
-                workers.create_task(work())
-    except BaseExceptionGroup as accidents:
-        # The first accident stops the audit; what others met while they were stopped adds nothing.
-        raise accidents.exceptions[0] from None
+    await run_side_by_side(work() for _ in range(min(judging.concurrency, len(judging.tasks))))
 
 
 async def _judge(group: Group, grader: GroupGrader, record: RunRecord, policies: tuple[str, ...]) -> None:

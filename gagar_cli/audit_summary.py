@@ -32,7 +32,7 @@ from gagar_cli.core.comparison import (
 from gagar_cli.core.gates import GateResult
 from gagar_cli.core.ranking import TIERS, GroupRanking, RankedCandidate
 from gagar_cli.core.ranking_agreement import Agreement, Reliability
-from gagar_cli.core.statistics import Estimate, holm_p_values
+from gagar_cli.core.statistics import Estimate, estimate_record, holm_p_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,16 +270,12 @@ def _reliability_record(one: Reliability | None) -> dict[str, Any]:
 
 
 def _estimate_record(one: Estimate | None) -> dict[str, Any]:
-    low, high = one.interval if one and one.interval else (None, None)
     boot_low, boot_high = one.bootstrap if one and one.bootstrap else (None, None)
     return {
-        "value": one.value if one else None,
-        "ci_low": low,
-        "ci_high": high,
+        **estimate_record(one),
         "ci_kind": one.interval_kind if one else "none",
         "bootstrap_low": boot_low,
         "bootstrap_high": boot_high,
-        "n_tasks": one.n_tasks if one else 0,
     }
 
 

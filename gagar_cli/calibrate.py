@@ -8,7 +8,7 @@ after a stop.
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -40,6 +40,7 @@ from gagar_cli.io.streams import show_path
 from gagar_cli.io.writers import write_atomically
 from gagar_cli.progress import ProgressCallback, no_progress
 from gagar_cli.report.calibration_page import calibration_page
+from gagar_cli.side_by_side import run_side_by_side
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +240,7 @@ async def _grade_all(
     grader: GroupGrader,
     record: RunRecord,
     concurrency: int,
-    tell: Any,
+    tell: Callable[[], None],
 ) -> list[GroupRanking]:
     rankings: list[GroupRanking | None] = [None] * len(groups)
     waiting = iter(enumerate(groups))
@@ -257,13 +258,7 @@ async def _grade_all(
             rankings[number] = ranking
             tell()
 
-    try:
-        async with asyncio.TaskGroup() as workers:
-            for _ in range(min(concurrency, len(groups))):
-                workers.create_task(work())
-    except BaseExceptionGroup as accidents:
-        # The first accident stops the run; what others met while they were stopped adds nothing.
-        raise accidents.exceptions[0] from None
+    await run_side_by_side(work() for _ in range(min(concurrency, len(groups))))
     return [ranking for ranking in rankings if ranking is not None]
 
 

@@ -33,6 +33,7 @@ from gagar_cli.io.writers import refuse_existing
 from gagar_cli.progress import ProgressCallback, no_progress
 from gagar_cli.sandbox.base import SandboxLimits
 from gagar_cli.sandbox.select import SandboxRequest
+from gagar_cli.side_by_side import run_side_by_side
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,13 +240,7 @@ class _Run:
                 self._progress(n_done, len(jobs), f"{n_ungraded} ungraded" if n_ungraded else "")
 
         self._progress(0, len(jobs), "")
-        try:
-            async with asyncio.TaskGroup() as workers:
-                for _ in range(min(self._settings.concurrency, len(jobs))):
-                    workers.create_task(work())
-        except BaseExceptionGroup as group:
-            # The first accident stops the run; what others met while they were stopped adds nothing.
-            raise group.exceptions[0] from None
+        await run_side_by_side(work() for _ in range(min(self._settings.concurrency, len(jobs))))
 
     async def _grade_job(self, job: Job, grader: GroupGrader) -> GroupRanking | None:
         """The ranking of one group; None where the run's budget left no room for it."""

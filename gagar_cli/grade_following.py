@@ -29,6 +29,7 @@ from gagar_cli.io.arrived import Event, Member
 from gagar_cli.io.following import FollowedDump
 from gagar_cli.io.rankings import write_rankings_parquet
 from gagar_cli.progress import ProgressCallback, no_progress
+from gagar_cli.side_by_side import run_side_by_side
 
 POLL_SECONDS = 0.25
 """Between two looks at the files; a look that finds nothing is a few `stat` calls."""
@@ -112,14 +113,8 @@ class _Following:
             image = await asyncio.to_thread(self._dump.first_image)
         async with GroupGrader(settings.grader, dump_image=image) as grader:
             record.open(settings.record(grader.backend.name))
-            try:
-                async with asyncio.TaskGroup() as tasks:
-                    tasks.create_task(self._follow(backlog))
-                    for _ in range(settings.concurrency):
-                        tasks.create_task(self._work(grader))
-            except BaseExceptionGroup as group:
-                # The first accident stops the run; what others met while they were stopped adds nothing.
-                raise group.exceptions[0] from None
+            workers = (self._work(grader) for _ in range(settings.concurrency))
+            await run_side_by_side([self._follow(backlog), *workers])
         if self._failure is not None:
             raise self._failure
         if record.ledger_path not in (None, settings.output) and settings.output != "-":

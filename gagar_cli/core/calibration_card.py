@@ -13,7 +13,7 @@ from gagar_cli.core.calibration import Outcome
 from gagar_cli.core.consistency import Consistency
 from gagar_cli.core.flaws import FLAWS
 from gagar_cli.core.spending import Spending
-from gagar_cli.core.statistics import Estimate, Interval, estimate_mean, wilson_interval
+from gagar_cli.core.statistics import Estimate, Interval, estimate_mean, estimate_record, wilson_interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +89,8 @@ class Card:
             "injection_flips": self.injection_flips.to_record(),
             "by_injection": {name: rate.to_record() for name, rate in self.by_injection.items()},
             "slander_flips": self.slander_flips.to_record(),
-            "rank_agreement": _estimate_record(self.repeats),
-            "place_effect": _estimate_record(self.place_effect),
+            "rank_agreement": estimate_record(self.repeats, "n"),
+            "place_effect": estimate_record(self.place_effect, "n"),
             "tokens_per_group": self.spending.n_tokens / n_groups,
             "calls_per_group": self.spending.n_calls / n_groups,
             "seconds_per_group": self.spending.seconds / n_groups,
@@ -166,16 +166,6 @@ def verdict(card: Card) -> str:
 
 def _over_groups(values: Sequence[float | None]) -> Estimate | None:
     return estimate_mean([value for value in values if value is not None], seed=0)
-
-
-def _estimate_record(one: Estimate | None) -> dict[str, Any]:
-    low, high = one.interval if one and one.interval else (None, None)
-    return {
-        "value": one.value if one else None,
-        "ci_low": low,
-        "ci_high": high,
-        "n": one.n_tasks if one else 0,
-    }
 
 
 def _rate(outcomes: Sequence[Outcome]) -> Rate:

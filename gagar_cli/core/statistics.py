@@ -45,6 +45,13 @@ class Estimate:
     bootstrap: Interval | None
 
 
+def estimate_record(one: Estimate | None, count: str = "n_tasks") -> dict[str, float | int | None]:
+    """Value, ends of the interval and number of tasks (under the name `count`) as JSON; null where not measured."""
+    low, high = one.interval if one and one.interval else (None, None)
+    value, n_tasks = (one.value, one.n_tasks) if one else (None, 0)
+    return {"value": value, "ci_low": low, "ci_high": high, count: n_tasks}
+
+
 def estimate_mean(
     values: Sequence[float] | Floats, *, seed: int, is_share: bool = False, n_resamples: int = N_RESAMPLES
 ) -> Estimate | None:
