@@ -11,7 +11,9 @@ help:
 	@echo "make demo    grade and redistribute the example dump, offline"
 	@echo "make test    run the tests"
 	@echo "make lint    check style and types"
+	@echo "make format  mend style"
 	@echo "make bench   measure start-up and throughput against alternatives"
+	@echo "make clean   remove .venv, caches and the demo's output"
 
 $(READY): pyproject.toml constraints.txt
 	@echo "setting up $(VENV) ..."
@@ -23,7 +25,7 @@ demo: $(READY)
 	@$(BIN)/gagar demo
 
 test: $(READY)
-	@$(BIN)/python -m pytest -q -n 2 $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -q -n 2 --dist worksteal $(PYTEST_ARGS)
 
 lint: $(READY)
 	@$(BIN)/ruff check .

@@ -89,7 +89,7 @@ def narrow(folder: Path, n_rows: int, rounds: int) -> None:
         "pandas": by_hand("pandas-sidecar", dump, table, output),
     }
     if n_rows > 2_000_000:
-        del contenders["gagar, rankings as JSON lines"], contenders["pandas"]
+        del contenders["pandas"]
     run_case(f"narrow Parquet, {n_rows:,} rows, to a sidecar", contenders, rounds)
 
 

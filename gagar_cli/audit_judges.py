@@ -55,11 +55,8 @@ def position_effect(rankings: Rankings, *, seed: int) -> Estimate | None:
     """The mean over tasks of how often an earlier place beats a later one."""
     by_task: dict[str, list[float]] = {}
     for ranking in rankings:
-        shown = ranking.grader.get("blind_ids")
-        if not isinstance(shown, Mapping):
-            continue
         places = _places(ranking)
-        in_order = sorted(shown.items(), key=lambda one: (len(one[0]), one[0]))
+        in_order = sorted(ranking.blind_ids.items(), key=lambda one: (len(one[0]), one[0]))
         ordered = [places[name] for _, name in in_order if name in places]
         pairs = list(combinations(ordered, 2))
         if pairs:

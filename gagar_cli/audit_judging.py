@@ -16,7 +16,7 @@ from gagar_cli.grader.loop import Usage
 from gagar_cli.grading_record import RunRecord, digest_group
 from gagar_cli.group_grading import GroupGrader, GroupGraderSettings
 from gagar_cli.progress import ProgressCallback
-from gagar_cli.side_by_side import run_side_by_side
+from gagar_cli.side_by_side import count_open, run_side_by_side
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,7 @@ class Judging:
     """The policies that the judge is to tell apart afterwards; none: it is not asked."""
     is_pairwise: bool
     concurrency: int
+    """Calls on their way at the endpoint at a time; up to twice as many tasks are open."""
     overwrite: bool
 
 
@@ -102,7 +103,7 @@ async def _judge_tasks(
                 await _judge(part, grader, record, judging.asked)
             tell()
 
-    await run_side_by_side(work() for _ in range(min(judging.concurrency, len(judging.tasks))))
+    await run_side_by_side(work() for _ in range(count_open(len(judging.tasks), judging.concurrency)))
 
 
 async def _judge(group: Group, grader: GroupGrader, record: RunRecord, policies: tuple[str, ...]) -> None:

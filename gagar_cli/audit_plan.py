@@ -22,6 +22,7 @@ from gagar_cli.core.text import escape_untrusted, shorten
 from gagar_cli.errors import InputError, UsageError
 from gagar_cli.io.dump import Dump, ReadOptions, open_dump
 from gagar_cli.io.extras import extra_column
+from gagar_cli.io.packed_logs import LogStore
 
 NAMING_COLUMNS = ("model_name_or_path", "model", "system", "run", "policy", "checkpoint", "agent")
 """Columns whose values may name a policy: they are scrubbed wherever a dump has them as text."""
@@ -148,18 +149,20 @@ def plan_audit(
 
 
 def read_group(task: TaskPlan, dumps: Sequence[Dump], scrubber: Scrubber, *, shows: str) -> Group:
-    """The sampled attempts of a task as a group whose ids and texts name no policy.
+    """The sampled attempts of a task as a group whose ids and texts name no policy; long logs are out of memory.
 
     Raises:
         InputError: a record cannot be read, or a name is left in what the judge would see.
+        OutputError: the temporary directory has no space for long logs.
     """
     found = {}
     for number, dump in enumerate(dumps):
         wanted = [one for one in task.sampled if one.dump == number]
         for one, pair in zip(wanted, dump.read_trajectories([one.row for one in wanted]), strict=True):
             found[one.attempt_id] = pair
+    store = LogStore()
     trajectories = [
-        replace(scrub_trajectory(trajectory, scrubber, shows=shows), trajectory_id=attempt_id)
+        store.packed(replace(scrub_trajectory(trajectory, scrubber, shows=shows), trajectory_id=attempt_id))
         for attempt_id, (_, trajectory) in sorted(found.items())
     ]
     first_task = found[task.sampled[0].attempt_id][0]

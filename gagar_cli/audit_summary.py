@@ -33,6 +33,7 @@ from gagar_cli.core.gates import GateResult
 from gagar_cli.core.ranking import TIERS, GroupRanking, RankedCandidate
 from gagar_cli.core.ranking_agreement import Agreement, Reliability
 from gagar_cli.core.statistics import Estimate, estimate_record, holm_p_values
+from gagar_cli.core.text import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,7 @@ def summarise(key: AuditKey, judgments: Sequence[Sequence[GroupRanking]]) -> Aud
         n_graded = sum(map(len, by_judge))
         by_judge = [judged_in_both_orders(of_judge) for of_judge in by_judge]
         n_halves = n_graded - sum(map(len, by_judge))
-        notes += [f"{n_halves} pairs were judged in one order only and are left out"] if n_halves else []
+        notes += [f"left out: {counted(n_halves, 'pair')} judged in one order only"] if n_halves else []
     graded = [ranking for of_judge in by_judge for ranking in of_judge]
     judged = [_judged_task(ranking, attempts) for ranking in graded]
     observed = [

@@ -36,11 +36,12 @@ from gagar_cli.grading_record import RunRecord, digest_group
 from gagar_cli.group_grading import GroupGrader, GroupGraderSettings
 from gagar_cli.interrupts import run_interruptibly
 from gagar_cli.io.dump import Dump, ReadOptions, open_dump
+from gagar_cli.io.packed_logs import LogStore
 from gagar_cli.io.streams import show_path
 from gagar_cli.io.writers import write_atomically
 from gagar_cli.progress import ProgressCallback, no_progress
 from gagar_cli.report.calibration_page import calibration_page
-from gagar_cli.side_by_side import run_side_by_side
+from gagar_cli.side_by_side import count_open, run_side_by_side
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,7 @@ class CalibrateSettings:
     """Run the task's tests over flawed copies, and leave out those that fail."""
     gates: tuple[str, ...] = ()
     concurrency: int = 8
+    """Calls on their way at the endpoint at a time; up to twice as many groups are open."""
     overwrite: bool = False
 
     def record(self, model: EndpointSettings, mode: Mode, sandbox: str) -> dict[str, Any]:
@@ -150,6 +152,7 @@ def plan_calibration(dump: Dump, settings: CalibrateSettings) -> list[Calibratio
 
     Raises:
         InputError: no passing attempt has a place for a flaw.
+        OutputError: the temporary directory has no space for long test outputs.
     """
     index = dump.index.with_row_index("row").filter(
         (pl.col("row") == pl.col("primary_row")) & pl.col("passed") & ~pl.col("invalid")
@@ -164,6 +167,7 @@ def plan_calibration(dump: Dump, settings: CalibrateSettings) -> list[Calibratio
     counts: Counter[str] = Counter()
     names = list(INJECTIONS)
     planned: list[CalibrationGroup] = []
+    store = LogStore()  # of all groups, as all of them are there until the last is graded
     for name in draw(by_group, None, seed=settings.seed, salt="groups"):
         if len(planned) == settings.n_originals:
             break
@@ -181,7 +185,8 @@ def plan_calibration(dump: Dump, settings: CalibrateSettings) -> list[Calibratio
         )
         if made is not None:
             counts.update(variant.kinds[0] for variant in made.variants if variant.role == "flaw")
-            planned.append(made)
+            kept = tuple(map(store.packed, made.group.trajectories))
+            planned.append(replace(made, group=replace(made.group, trajectories=kept)))
     if not planned:
         raise InputError(
             "no passing attempt has a patch in which a flaw could be planted",
@@ -258,7 +263,7 @@ async def _grade_all(
             rankings[number] = ranking
             tell()
 
-    await run_side_by_side(work() for _ in range(min(concurrency, len(groups))))
+    await run_side_by_side(work() for _ in range(count_open(len(groups), concurrency)))
     return [ranking for ranking in rankings if ranking is not None]
 
 

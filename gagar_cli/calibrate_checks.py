@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from gagar_cli.core.calibration import CalibrationGroup
+from gagar_cli.core.text import counted
 from gagar_cli.group_grading import GroupGrader
 
 _AS_THE_ORIGINAL = ("original", "copy")
@@ -30,12 +31,13 @@ class Checked:
         notes = []
         if self.n_unknown:
             notes.append(
-                f"{self.n_unknown} of {len(self.groups)} originals could not be tested: that takes a test command, "
+                f"{self.n_unknown} of {counted(len(self.groups), 'original')} could not be tested: that takes a test command, "
                 "a repository and a sandbox; their copies are not verified"
             )
         if self.n_failing:
             notes.append(
-                f"{self.n_failing} originals fail their own tests here: their copies are not verified"
+                f"{self.n_failing} of {counted(len(self.groups), 'original')} failed the task's own tests here: "
+                "their copies are not verified"
             )
         return notes
 

@@ -4,10 +4,13 @@ A command's module is imported when it is called: `gagar --help` needs no datafr
 Exit codes: 0 done, 1 stopped by an expected error, 2 usage, 3 bad input, 4 a gate not met, 130/143 interrupted.
 """
 
+import atexit
+import gc
 import importlib
 import os
 import signal
 import sys
+from collections.abc import Callable
 from types import FrameType
 from typing import Annotated, Any, NoReturn
 
@@ -16,6 +19,7 @@ from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 from gagar_cli import __version__
+from gagar_cli.commands.help_text import tidy_help
 from gagar_cli.errors import GagarError
 
 COMMANDS = {
@@ -85,14 +89,16 @@ class LazyGroup(TyperGroup):
         """The names of all commands, most used first."""
         return list(COMMANDS)
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - the signature is typer's
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command of that name, its module imported now; None where there is none."""
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(COMMANDS[cmd_name][0])
+        if ctx is not None and ctx.obj is not None:
+            ctx.obj()
         command = typer.main.get_command(module.app)
         command.name = cmd_name
-        return command
+        return tidy_help(command, ctx)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - the signature is typer's
         """The table of commands, from static text."""
@@ -140,15 +146,35 @@ def main() -> NoReturn:
     # numpy's linear algebra is not used, and starting its threads costs as much as a third of importing it.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     signal.signal(signal.SIGTERM, _exit_terminated)
-    sys.exit(run(sys.argv[1:]))
+    was_enabled = gc.isenabled()
+    gc.disable()  # until the command is imported
+    atexit.register(gc.freeze)  # or everything is collected once more, object by object, on the way out
+    try:
+        exit_code = run(sys.argv[1:], imported=_settle)
+    finally:  # whoever called us may go on
+        gc.unfreeze()
+        (gc.enable if was_enabled else gc.disable)()
+    sys.exit(exit_code)
 
 
-def run(arguments: list[str]) -> int:
-    """Run one command line; its exit code comes back. Tracebacks of expected errors only with `--debug`."""
+def _settle() -> None:
+    """Go on as other programs do, once the command is imported."""
+    # What was imported is left out: walking those many objects over and over is a fifth of a short command.
+    gc.freeze()
+    gc.enable()
+    # polars makes the system resume what Ctrl-C has interrupted, such as reading a pipe that stays silent.
+    signal.siginterrupt(signal.SIGINT, True)
+
+
+def run(arguments: list[str], imported: Callable[[], None] | None = None) -> int:
+    """Run one command line; its exit code comes back. Tracebacks of expected errors only with `--debug`.
+
+    `imported` is called when the command's module is there, before the command runs.
+    """
     is_debug = "--debug" in arguments
     arguments = [argument for argument in arguments if argument != "--debug"]
     try:
-        result = app(arguments, prog_name="gagar", standalone_mode=False)
+        result = app(arguments, prog_name="gagar", standalone_mode=False, obj=imported)
     except GagarError as error:
         if is_debug:
             raise

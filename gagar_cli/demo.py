@@ -130,12 +130,7 @@ def _tell(rankings: Path, advantages: Path) -> tuple[AttemptRow, ...]:
     latest = latest_rankings(read_rankings(str(rankings))).values()
     told = {}
     for ranking in latest:
-        names = ranking.grader.get("blind_ids")
-        short = (
-            {blind: _short(str(name), ranking.key.group_id) for blind, name in names.items()}
-            if isinstance(names, dict)
-            else {}
-        )
+        short = {blind: _short(name, ranking.key.group_id) for blind, name in ranking.blind_ids.items()}
         for candidate in ranking.candidates:
             told[candidate.trajectory_id] = (candidate, _why(candidate, short))
     records = (

@@ -1,11 +1,13 @@
 """The grading run: a dump in, one ranking a group out, each on disk the moment it is done.
 
-Groups are graded side by side; a group's heavy columns are read when a worker takes it and dropped when it is done.
+Groups are graded side by side, more of them than calls may be on their way, so that the endpoint is never waiting for
+tools. A group's heavy columns are read when a worker takes it and dropped when it is done.
 Killed at any moment, the same command goes on: a group whose input is unchanged is not graded twice, and one that
 failed for a passing reason (endpoint, sandbox, a budget) is tried again.
 """
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -33,7 +35,7 @@ from gagar_cli.io.writers import refuse_existing
 from gagar_cli.progress import ProgressCallback, no_progress
 from gagar_cli.sandbox.base import SandboxLimits
 from gagar_cli.sandbox.select import SandboxRequest
-from gagar_cli.side_by_side import run_side_by_side
+from gagar_cli.side_by_side import count_open, run_side_by_side
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ class GradeSettings:
     ledger: str | None = None
     """Only with output `-`: where to keep the ledger, so that the run can go on after a stop."""
     concurrency: int = 8
-    """Groups that are graded side by side."""
+    """Calls on their way at the endpoint at a time; up to twice as many groups are open, unless a budget is set."""
     seed: int = 0
     """Of the blind order of the candidates."""
     repos: str | None = None
@@ -94,8 +96,9 @@ class GradeSettings:
             pull=self.pull,
             environment=Path(self.environment) if self.environment else None,
         )
+        n_calls = min(self.concurrency, self.endpoint.max_connections)
         return GroupGraderSettings(
-            endpoint=self.endpoint,
+            endpoint=replace(self.endpoint, max_connections=n_calls),
             limits=self.limits,
             rules=self.rules,
             seed=self.seed,
@@ -192,7 +195,8 @@ class _Run:
         self._plan = plan
         self._record = record
         self._progress = progress
-        self._reading = asyncio.Lock()
+        # The dump is read by one at a time; always the same thread, for each that ever read keeps memory of its own.
+        self._reader = ThreadPoolExecutor(max_workers=1)
         self._n_resumed = 0
         self._stopped: str | None = None
 
@@ -240,12 +244,19 @@ class _Run:
                 self._progress(n_done, len(jobs), f"{n_ungraded} ungraded" if n_ungraded else "")
 
         self._progress(0, len(jobs), "")
-        await run_side_by_side(work() for _ in range(min(self._settings.concurrency, len(jobs))))
+        n_turns = self._settings.concurrency
+        # A group that is open is finished: with a budget no more of them go beyond it than must.
+        is_bounded = self._settings.budget != Budget()
+        n_open = min(n_turns, len(jobs)) if is_bounded else count_open(len(jobs), n_turns)
+        try:
+            await run_side_by_side(work() for _ in range(n_open))
+        finally:
+            self._reader.shutdown(cancel_futures=True)
 
     async def _grade_job(self, job: Job, grader: GroupGrader) -> GroupRanking | None:
         """The ranking of one group; None where the run's budget left no room for it."""
-        async with self._reading:
-            group, input_digest = await asyncio.to_thread(_read_group, job, self._dump)
+        loop = asyncio.get_running_loop()
+        group, input_digest = await loop.run_in_executor(self._reader, _read_group, job, self._dump)
         record, settings = self._record, self._settings
         earlier = record.settled(job.key, input_digest, owed=(LATE,))
         if earlier is not None:

@@ -13,14 +13,15 @@ import time
 from dataclasses import dataclass, replace
 
 from gagar_cli.core.arrivals import Arrivals
-from gagar_cli.core.grouping import REASONS
 from gagar_cli.core.lateness import LATE, late_ids, late_names, marked_late
 from gagar_cli.core.ranking import GroupRanking
 from gagar_cli.core.schema import Group, GroupKey
 from gagar_cli.core.sharding import Shard
+from gagar_cli.core.spending import Budget
+from gagar_cli.core.text import counted
 from gagar_cli.errors import InputError
 from gagar_cli.grade import GradeSettings, check_settings, finished, wanted_columns
-from gagar_cli.grading_plan import CHECKED_REASONS, NOT_ELIGIBLE, Job, Plan
+from gagar_cli.grading_plan import CHECKED_REASONS, Job, Plan, skip_reason
 from gagar_cli.grading_record import RunRecord, digest_group
 from gagar_cli.grading_summary import GradeResult, summarise
 from gagar_cli.group_grading import GroupGrader
@@ -28,11 +29,14 @@ from gagar_cli.interrupts import run_interruptibly
 from gagar_cli.io.arrived import Event, Member
 from gagar_cli.io.following import FollowedDump
 from gagar_cli.io.rankings import write_rankings_parquet
+from gagar_cli.io.streams import show_path
 from gagar_cli.progress import ProgressCallback, no_progress
-from gagar_cli.side_by_side import run_side_by_side
+from gagar_cli.side_by_side import OPEN_PER_TURN, run_side_by_side
 
 POLL_SECONDS = 0.25
 """Between two looks at the files; a look that finds nothing is a few `stat` calls."""
+_REST_SHARE = 4
+"""Between two looks at many files, so many times as long as one takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +107,12 @@ class _Following:
         self._stopped: str | None = None
         self._failure: InputError | None = None
         """What is wrong with the dump: nothing new is begun, what is being graded is finished."""
+        # As in a run over a whole dump: with a budget no more groups go beyond it than must.
+        n_turns, is_bounded = settings.concurrency, settings.budget != Budget()
+        self._n_workers = n_turns if is_bounded or n_turns == 1 else OPEN_PER_TURN * n_turns
         self._changed_seconds = time.monotonic()
+        self._look_seconds = 0.0
+        """What the last look took."""
 
     async def grade_all(self) -> GradeResult:
         """Follow, grade, record and summarise."""
@@ -113,10 +122,13 @@ class _Following:
             image = await asyncio.to_thread(self._dump.first_image)
         async with GroupGrader(settings.grader, dump_image=image) as grader:
             record.open(settings.record(grader.backend.name))
-            workers = (self._work(grader) for _ in range(settings.concurrency))
+            workers = (self._work(grader) for _ in range(self._n_workers))
             await run_side_by_side([self._follow(backlog), *workers])
         if self._failure is not None:
             raise self._failure
+        if not self._dump.n_records:
+            shown = ", ".join(map(show_path, settings.dumps[:3]))
+            raise InputError(f"{shown}: no records", "; ".join(self._notes()) or None)
         if record.ledger_path not in (None, settings.output) and settings.output != "-":
             write_rankings_parquet(settings.output, record.done.values())
         result = summarise(
@@ -127,12 +139,7 @@ class _Following:
             n_resumed=self._n_resumed,
             prices=settings.prices,
             stopped=self._stopped,
-            notes=[
-                *self._notes(),
-                *record.notes,
-                *grader.client.notes,
-                *grader.notes,
-            ],
+            notes=[*self._notes(), *record.notes, *grader.client.notes, *grader.notes],
         )
         return replace(result, n_late=self._n_late)
 
@@ -142,11 +149,16 @@ class _Following:
             events = await self._look()
             if events or self._is_over():
                 return events
-            await asyncio.sleep(POLL_SECONDS)
+            await self._rest()
+
+    async def _rest(self) -> None:
+        await asyncio.sleep(max(POLL_SECONDS, _REST_SHARE * self._look_seconds))
 
     async def _look(self, *, is_last: bool = False) -> list[Event]:
         async with self._files:
+            started = time.monotonic()
             events = await asyncio.to_thread(self._dump.look, is_last=is_last)
+            self._look_seconds = time.monotonic() - started
         if events:
             self._changed_seconds = time.monotonic()
         return events
@@ -162,7 +174,7 @@ class _Following:
             await self._take_all(events)
         except InputError as error:
             self._failure = self._failure or error
-        for _ in range(self._settings.concurrency):
+        for _ in range(self._n_workers):
             self._queue.put_nowait((2, next(self._numbers), None))
 
     async def _take_all(self, events: list[Event]) -> None:
@@ -176,17 +188,24 @@ class _Following:
             is_over = self._is_over()
             if is_over:
                 self._take_in(await self._look(is_last=True))
-            for key in self._arrivals.take_whole(time.monotonic(), is_end=is_over):
+            whole = self._arrivals.take_whole(
+                time.monotonic(), is_end=is_over, is_awaited=self._dump.is_awaited
+            )
+            for key in whole:
                 self._enqueue(key, is_late=False)
             if is_over or self._stopped is not None or self._failure is not None or self._is_full():
                 return
             if not self._dump.has_more:
-                await asyncio.sleep(POLL_SECONDS)
+                await self._rest()
             events = await self._look()
 
     def _take_in(self, events: list[Event]) -> None:
         for event in events:
             if self._shard is not None and not self._shard.holds(event.key):
+                continue
+            if event.kind == "withdrawn":
+                self._arrivals.reopen(event.key)
+                self._keys.pop(event.key, None)
                 continue
             if event.row is None:
                 self._arrivals.mark(event.key)
@@ -216,6 +235,8 @@ class _Following:
             if key is None or self._failure is not None:
                 return
             self._queued.discard(key)
+            if self._arrivals.is_open(key):
+                continue  # its file changed meanwhile: it is queued again once it is whole
             self._running.add(key)
             try:
                 await self._settle(key, grader)
@@ -232,18 +253,20 @@ class _Following:
     async def _settle(self, key: GroupKey, grader: GroupGrader) -> None:
         """Skip, resume, mark as late or grade one group as it stands now."""
         record, settings = self._record, self._settings
-        members = self._dump.members(key)
-        reason = skip_reason(members)
-        if reason is not None and reason not in CHECKED_REASONS[settings.rules.integrity]:
+        async with self._files:
+            members = self._dump.members(key)
+            reason = skip_reason(members)
+            is_read = reason is None or reason in CHECKED_REASONS[settings.rules.integrity]
+            wanted = [each for each in members if not each.invalid and (each.is_eligible or not each.passed)]
+            read = await asyncio.to_thread(_read, self._dump, key, wanted) if is_read else None
+        if read is None:
             await record.keep(GroupRanking(key, "skipped", reason))
             return
+        group, input_digest = read
         if key not in self._eligible and self._is_full():
             return
         if reason is None:
             self._eligible.setdefault(key)
-        wanted = [each for each in members if not each.invalid and (each.is_eligible or not each.passed)]
-        async with self._files:
-            group, input_digest = await asyncio.to_thread(_read, self._dump, key, wanted)
         here = [trajectory.trajectory_id for trajectory in group.trajectories]
         late = late_ids(record.done.get(key), here, input_digest, record.config_digest)
         self._n_late += len(late)
@@ -264,25 +287,12 @@ class _Following:
             await record.keep(ranking, graded.messages)
 
     def _notes(self) -> list[str]:
-        notes = []
+        notes = list(self._dump.notes)
         if self._dump.n_bad_records:
-            notes.append(f"{self._dump.n_bad_records:,} bad records were left out")
+            what = counted(self._dump.n_bad_records, "bad record was", "bad records were")
+            notes.append(f"{what} left out")
         notes += [f"--eligible names {name}, which no record has" for name in self._dump.missing_columns]
         return notes
-
-
-def skip_reason(members: list[Member]) -> str | None:
-    """Why a group of these cannot be ranked; None where it can. The same reasons, in the same order, as for a dump."""
-    valid = [member for member in members if not member.invalid]
-    passing = [member for member in valid if member.passed]
-    n_candidates = sum(member.is_eligible for member in passing)
-    conditions = [not valid, len(valid) == 1, len(passing) == len(valid), not passing, len(passing) == 1]
-    if passing and not n_candidates:
-        return NOT_ELIGIBLE
-    for number, is_met in enumerate(conditions, start=1):
-        if is_met:
-            return REASONS[number]
-    return None if n_candidates > 1 else "lone_pass"
 
 
 def _read(dump: FollowedDump, key: GroupKey, members: list[Member]) -> tuple[Group, str]:

@@ -5,8 +5,8 @@ graded in the same way: then their calls and tokens are the measure.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -15,6 +15,7 @@ from gagar_cli.core.ranking import GroupRanking
 from gagar_cli.core.schema import GroupKey
 from gagar_cli.core.spending import Spending, spending_of
 from gagar_cli.grade import GradeSettings, check_settings, wanted_columns
+from gagar_cli.grader.endpoint import OFFLINE_MODEL
 from gagar_cli.grader.rules import GradingRules
 from gagar_cli.grading_plan import Job, Plan, plan_groups
 from gagar_cli.grading_record import digest_group, is_owed
@@ -24,6 +25,7 @@ from gagar_cli.io.ledger import read_settings, refuse_other_settings
 from gagar_cli.io.rankings import latest_rankings, read_rankings
 
 MAX_MEASURED_GROUPS = 50
+_NO_MODEL = "no model named"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +60,15 @@ class Estimate:
     n_output_tokens: int
     cost: float | None
     """With nothing read from a cache; None where no prices were given."""
+    unknown: tuple[str, ...]
+    """What only a model, or its endpoint, could tell: `context_length`, `price`."""
     notes: tuple[str, ...]
 
     def to_record(self) -> dict[str, object]:
-        """The estimate as one JSON object."""
-        return {"dry_run": True, **asdict(self), "notes": list(self.notes)}
+        """The estimate as one JSON object; `model` is null where none was named."""
+        model = None if self.model == _NO_MODEL else self.model
+        lists = {"unknown": list(self.unknown), "notes": list(self.notes)}
+        return {"dry_run": True, **asdict(self), "model": model, **lists}
 
 
 def estimate(settings: GradeSettings) -> Estimate:
@@ -83,10 +89,11 @@ def estimate(settings: GradeSettings) -> Estimate:
     n_jobs, n_checks = len(found.jobs), len(found.checks)
     spending = _measured(graded, n_jobs) if graded else guess(talks, n_jobs)
     spending += _measured(unranked, n_checks) if unranked else guess(votes, n_checks)
+    unknown = _unknown(settings)
     n_votes = 0 if graded else _scaled([len(size.votes) for size in found.sizes], n_jobs)
     n_votes += 0 if unranked else _scaled([len(each) for each in votes], n_checks)
     return Estimate(
-        model=settings.endpoint.model,
+        model=settings.endpoint.model or _NO_MODEL,
         mode=rules.mode,
         repeats=rules.repeats,
         n_trajectories=plan.n_trajectories,
@@ -105,8 +112,25 @@ def estimate(settings: GradeSettings) -> Estimate:
         n_input_tokens=spending.n_input_tokens,
         n_output_tokens=spending.n_output_tokens,
         cost=None if prices is None else round(spending.cost(prices), 6),
-        notes=tuple(found.notes),
+        unknown=unknown,
+        notes=(*found.notes, *_notes(unknown, settings)),
     )
+
+
+def _unknown(settings: GradeSettings) -> tuple[str, ...]:
+    """What nobody was asked for; the offline model has no window, and its price is 0."""
+    if settings.endpoint.model == OFFLINE_MODEL:
+        return ()
+    return ("context_length", "price") if settings.prices is None else ("context_length",)
+
+
+def _notes(unknown: Sequence[str], settings: GradeSettings) -> Iterator[str]:
+    name = f"model {settings.endpoint.model}" if settings.endpoint.model else "model"
+    if "context_length" in unknown:
+        n_tokens = settings.limits.max_context_tokens
+        yield f"the context length of the {name} is not known: --max-context-tokens {n_tokens:,} is taken for it"
+    if "price" in unknown:
+        yield f"the price of the {name} is not known: --price-in and --price-out, or --prices and --model, tell it"
 
 
 class _Found(NamedTuple):
@@ -167,6 +191,8 @@ def _earlier_rankings(settings: GradeSettings) -> dict[GroupKey, GroupRanking]:
     rankings = latest_rankings(read_rankings(path))
     earlier = read_settings(path)
     if rankings and earlier is not None:
+        if not settings.endpoint.model:
+            settings = replace(settings, endpoint=replace(settings.endpoint, model=str(earlier.get("model"))))
         # Which sandbox there will be only a run finds out.
         refuse_other_settings(path, earlier, settings.record(str(earlier.get("sandbox"))))
     return rankings

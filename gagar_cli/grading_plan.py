@@ -1,5 +1,6 @@
 """Which groups of a dump a grading run has to do with: the eligible ones as jobs, the others with their reason."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,7 @@ from gagar_cli.core.sharding import Shard
 from gagar_cli.core.text import escape_untrusted, shorten
 from gagar_cli.errors import UsageError
 from gagar_cli.grader.rules import IntegrityScope
+from gagar_cli.io.arrived import Member
 from gagar_cli.io.dump import Dump
 from gagar_cli.io.eligibility import rows_that_meet
 
@@ -128,3 +130,17 @@ def refuse_missing_columns(dump: Dump, condition: Condition) -> None:
                 f"--eligible names {shown}, which no record has",
                 "a column or path of the dump, such as meta.task_type",
             )
+
+
+def skip_reason(members: Sequence[Member]) -> str | None:
+    """Why a group of a growing dump cannot be ranked; None where it can. The reasons, and their order, of a whole dump."""
+    valid = [member for member in members if not member.invalid]
+    passing = [member for member in valid if member.passed]
+    n_candidates = sum(member.is_eligible for member in passing)
+    conditions = [not valid, len(valid) == 1, len(passing) == len(valid), not passing, len(passing) == 1]
+    if passing and not n_candidates:
+        return NOT_ELIGIBLE
+    for number, is_met in enumerate(conditions, start=1):
+        if is_met:
+            return REASONS[number]
+    return None if n_candidates > 1 else "lone_pass"

@@ -133,10 +133,14 @@ def _material_tokens(workspace: Workspace) -> float:
 
 
 def _read_chars(trajectory: Trajectory) -> int:
-    log = sum(len(message.content) for message in trajectory.messages)
+    n_log_chars = 0
+    for message in trajectory.messages:
+        n_log_chars += len(message.content)
+        if n_log_chars >= _LOG_CHARS:
+            break  # a log out of memory is not brought in to measure what nobody reads
     return (
         min(len(trajectory.model_patch or ""), _PATCH_CHARS)
-        + min(log, _LOG_CHARS)
+        + min(n_log_chars, _LOG_CHARS)
         + min(len(trajectory.test_output or ""), _TEST_CHARS)
     )
 

@@ -67,6 +67,8 @@ class GroupGrader:
         self._dump_image = dump_image
         self._stack = ExitStack()
         self._turns = asyncio.Semaphore(default_n_commands())
+        # More groups may be open than the endpoint is asked by: their sandboxes are not to be as many.
+        self._sandbox_turns = asyncio.Semaphore(settings.endpoint.max_connections)
         self._store: RepositoryStore | None = None
 
     async def __aenter__(self) -> Self:
@@ -178,7 +180,9 @@ class GroupGrader:
             return GroupMeans(repository=tree)
         checkout = Checkout(tree=tree.path if tree else None, image=image, workdir=task.workdir)
         opener = partial(_open_sandbox, backend.backend, checkout, self.settings.sandbox_limits, self._turns)
-        return GroupMeans(tree, backend.name, opener, self.settings.check_seconds)
+        return GroupMeans(
+            tree, backend.name, opener, self.settings.check_seconds, sandbox_turns=self._sandbox_turns
+        )
 
 
 async def _open_sandbox(

@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from gagar_cli.core.text import shorten
+from gagar_cli.core.text import counted, shorten
 from gagar_cli.io.dump import ReadOptions, open_dump
 from gagar_cli.io.jsonl import show_value
 
@@ -115,7 +115,7 @@ def _kind(value: object) -> str:
     if isinstance(value, int | float):
         return "number"
     if isinstance(value, str):
-        return f"text, {len(value):,} characters"
+        return f"text, {counted(len(value), 'character')}"
     if isinstance(value, list):
         return f"list of {len(value):,}"
     return f"object of {len(value):,}" if isinstance(value, dict) else type(value).__name__

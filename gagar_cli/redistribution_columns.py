@@ -49,11 +49,13 @@ def expected_losses(
     sequence_mean = Losses(sequence_mean_loss(base), sequence_mean_loss(columns.advantage))
     if index["n_output_tokens"].null_count() == index.height:
         return sequence_mean, None
-    n_tokens = index["n_output_tokens"].cast(pl.Float64).fill_null(float("nan")).to_numpy()
-    if len(ranked.primary_rows) < index.height:
+    # Integers as they are where no trajectory lacks them: a column of doubles takes as much as half of the others.
+    told = index["n_output_tokens"]
+    n_tokens = (told.cast(pl.Float64).fill_null(float("nan")) if told.has_nulls() else told).to_numpy()
+    if ranked.segments is not None:
         n_tokens = np.bincount(ranked.trajectory_of_row, weights=n_tokens).astype(np.float64)
     is_valid = ranked.trajectories.is_valid
-    if not is_valid.any() or np.isnan(n_tokens[is_valid]).any():
+    if not is_valid.any() or (told.has_nulls() and (is_valid & np.isnan(n_tokens)).any()):
         return sequence_mean, None
     return sequence_mean, Losses(
         token_mean_loss(base, n_tokens), token_mean_loss(columns.advantage, n_tokens)

@@ -77,8 +77,8 @@ def read_inputs(
     rows = ranked.trajectories
     if condition is not None:
         _require_known(reader, columns_of(condition), "--eligible")
-        meets = rows_that_meet(condition, dump.index, "--eligible")
-        rows = replace(rows, is_eligible=meets.to_numpy()[ranked.primary_rows])
+        meets = rows_that_meet(condition, dump.extras(), "--eligible")
+        rows = replace(rows, is_eligible=_of_trajectories(meets, ranked).to_numpy())
     is_subject = rows.is_valid if rows.is_eligible is None else rows.is_valid & rows.is_eligible
     is_pass = is_subject & rows.is_passed & ~rows.is_violation
 
@@ -121,7 +121,8 @@ class _Reader:
 
     def __init__(self, dump: Dump, ranked: RankedIndex) -> None:
         self._dump = dump
-        self._rows = ranked.primary_rows
+        self._extras = dump.extras()
+        self._ranked = ranked
 
     def is_missing(self, name: str) -> bool:
         return name in self._dump.report.missing_columns
@@ -138,7 +139,7 @@ class _Reader:
     def computed(self, factor: Factor, is_pass: BoolArray) -> FloatArray:
         """The penalties that an expression gives."""
         columns = {name: self._any(name) for name in columns_in(factor.expression)}
-        values = evaluate(factor.expression, columns, len(self._rows), "--factor")
+        values = evaluate(factor.expression, columns, self._ranked.n_trajectories, "--factor")
 
         def describe(row: int) -> str:
             given = ", ".join(f"{_show(name)} is {_told_of(columns[name], row)}" for name in columns)
@@ -189,12 +190,12 @@ class _Reader:
         bad = np.flatnonzero(is_bad)
         if len(bad):
             more = f" (and {len(bad) - 1:,} more like it)" if len(bad) > 1 else ""
-            where = self._dump.where(int(self._rows[bad[0]]))
+            where = self._dump.where(int(self._ranked.primary_rows[bad[0]]))
             raise InputError(f"{where}: {describe(int(bad[0]))}{more}", hint)
 
     def _any(self, name: str) -> Column:
         """A column of whatever kind it is, for expressions."""
-        column = self._dump.index[extra_column(name)][self._rows]
+        column = _of_trajectories(self._extras[extra_column(name)], self._ranked)
         is_known = column.is_not_null().to_numpy()
         if column.dtype == pl.String:
             return Column("text", column.to_numpy().astype(object), is_known)
@@ -209,13 +210,18 @@ class _Reader:
     def _column(self, name: str, dtype: type[pl.DataType], hint: str) -> pl.Series:
         if self.is_missing(name):
             raise InputError(f"{self._dump.sources[0]}: no record has {_show(name)}", hint)
-        column = self._dump.index[extra_column(name)]
+        column = self._extras[extra_column(name)]
         if column.dtype not in (dtype, pl.Null):
             found = _KINDS[type(column.dtype)]
             raise InputError(
                 f"{self._dump.sources[0]}: {_show(name)} holds {found}, expected {_KINDS[dtype]}", hint
             )
-        return column[self._rows].cast(dtype)
+        return _of_trajectories(column, self._ranked).cast(dtype)
+
+
+def _of_trajectories(column: pl.Series, ranked: RankedIndex) -> pl.Series:
+    """A column of the index, one entry a trajectory."""
+    return column if ranked.segments is None else column.gather(ranked.segments.primary_rows)
 
 
 def _require_known(reader: _Reader, names: tuple[str, ...], flag: str) -> None:

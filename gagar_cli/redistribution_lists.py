@@ -20,6 +20,8 @@ from gagar_cli.io.ranked_index import RankedIndex
 from gagar_cli.io.token_lists import write_token_lists
 from gagar_cli.io.writers import write_frame
 
+_PART_ROWS = 65_536
+
 
 def write_by_turn(path: str, dump: Dump, ranked: RankedIndex, made: Redistribution, rows: TurnRows) -> None:
     """One row a turn: the key, `turn` (from 1), its advantage, its parts, and what it was compared with.
@@ -30,7 +32,7 @@ def write_by_turn(path: str, dump: Dump, ranked: RankedIndex, made: Redistributi
     turns, by_turn = rows.turns, made.by_turn
     if by_turn is None:
         raise ValueError("the method has no advantage for every turn")
-    keys = dump.index[ranked.primary_rows].select("step", "group_id", "trajectory_id")[turns.trajectory]
+    keys = dump.keys()[ranked.primary_rows[turns.trajectory]]
     n_before = np.searchsorted(turns.trajectory, turns.trajectory, side="left")
     values = pl.DataFrame(
         {
@@ -74,8 +76,7 @@ def _token_records(
     by_turn = None
     if rows is not None and made.by_turn is not None:
         by_turn = spread_over_turns(made.columns, made.by_turn, rows.turns)
-    keys = dump.index.select("step", "group_id", "trajectory_id", "segment").iter_rows(named=True)
-    for key, (row, mask) in zip(keys, read_masks(dump, ranked, mask_column), strict=True):
+    for key, (row, mask) in zip(_keys(dump), read_masks(dump, ranked, mask_column), strict=True):
         tokens = None
         if mask is not None and not np.isnan(whole[row]):
             tokens = np.where(mask, whole[row], 0.0)
@@ -88,6 +89,15 @@ def _token_records(
             "advantage": None if np.isnan(whole[row]) else float(whole[row]),
             "token_advantages": None if tokens is None else tokens.tolist(),
         }
+
+
+def _keys(dump: Dump) -> Iterator[dict[str, object]]:
+    """The key of every record, and which segment it is."""
+    segments = dump.column("segment")
+    for start in range(0, dump.n_rows, _PART_ROWS):
+        stop = min(start + _PART_ROWS, dump.n_rows)
+        segment = pl.lit(None, dtype=pl.Int32) if segments is None else segments[start:stop]
+        yield from dump.keys(start, stop).with_columns(segment=segment).iter_rows(named=True)
 
 
 def _spread(by_turn: FloatArray, mask: BoolArray, where: str) -> FloatArray:

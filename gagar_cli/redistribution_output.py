@@ -47,23 +47,28 @@ def write_rows(
         from gagar_cli.io.full_copy import write_full_copy
 
         added = added_columns(outcome.made.columns, outcome.judged, outcome.rows)
-        of_rows = added[outcome.ranked.trajectory_of_row]
+        of_rows = added if outcome.ranked.segments is None else added[outcome.ranked.trajectory_of_row]
         return write_full_copy(settings.output, dump, settings.dumps, of_rows, report=progress)
-    write_frames(settings.output, _sidecar(dump.index, outcome))
+    write_frames(settings.output, _sidecar(dump, outcome))
     return ()
 
 
-def _sidecar(index: pl.DataFrame, outcome: Outcome) -> Iterator[pl.DataFrame]:
+def _sidecar(dump: Dump, outcome: Outcome) -> Iterator[pl.DataFrame]:
     """The rows of a sidecar, part by part: all at once they would take as much memory as everything else."""
-    keys = index.select("step", "group_id", "trajectory_id", "advantage")
-    primary = outcome.ranked.primary_rows
-    is_told = keys["advantage"].null_count() < keys.height and keys["advantage"][primary].count() > 0
-    for start in range(0, len(primary), _PART_ROWS):
-        part = slice(start, start + _PART_ROWS)
-        added = added_columns(outcome.made.columns, outcome.judged, outcome.rows, part)
-        key = keys[primary[part]]
-        frame = pl.concat((key.drop("advantage"), added), how="horizontal")
-        yield frame.with_columns(key["advantage"].alias("advantage_input")) if is_told else frame
+    ranked = outcome.ranked
+    rows = None if ranked.segments is None else ranked.segments.primary_rows
+    former = dump.column("advantage")
+    if former is not None and rows is not None and not former.gather(rows).count():
+        former = None
+    for start in range(0, ranked.n_trajectories, _PART_ROWS):
+        stop = min(start + _PART_ROWS, ranked.n_trajectories)
+        added = added_columns(outcome.made.columns, outcome.judged, outcome.rows, slice(start, stop))
+        keys = dump.keys(start, stop) if rows is None else dump.keys()[rows[start:stop]]
+        frame = pl.concat((keys, added), how="horizontal")
+        if former is not None:
+            own = former[start:stop] if rows is None else former.gather(rows[start:stop])
+            frame = frame.with_columns(own.alias("advantage_input"))
+        yield frame
 
 
 def _write_lists(settings: RedistributeSettings, dump: Dump, outcome: Outcome) -> None:

@@ -55,11 +55,6 @@ class ShowResult:
     conversation: tuple[Mapping[str, Any], ...] | None
     """None where it was not asked for."""
 
-    @property
-    def blind_ids(self) -> dict[str, str]:
-        """Trajectory id to the blind id that findings call it by."""
-        return {name: blind for blind, name in blind_names(self.ranking).items()}
-
     def to_record(self) -> dict[str, object]:
         """The result as one JSON object."""
         record: dict[str, object] = {
@@ -103,19 +98,11 @@ def run(settings: ShowSettings) -> ShowResult:
     return ShowResult(ranking, contexts, conversation)
 
 
-def blind_names(ranking: GroupRanking) -> dict[str, str]:
-    """Blind id to trajectory id, as far as the ranking tells."""
-    names = ranking.grader.get("blind_ids")
-    if not isinstance(names, Mapping):
-        return {}
-    return {str(blind): str(name) for blind, name in names.items()}
-
-
 def find_contexts(ranking: GroupRanking, group: Group) -> dict[tuple[str, int], tuple[ContextLine, ...]]:
     """The lines around each finding's place, where the group has it still."""
     workspace = Workspace(group, seed=0, repository=None)
     here = {name: blind for blind, name in workspace.trajectory_ids.items()}
-    names = blind_names(ranking)
+    names = ranking.blind_ids
     contexts = {}
     for candidate in ranking.candidates:
         for number, finding in enumerate(candidate.findings):

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from gagar_cli.core.ranking_agreement import CLASSES, Agreement, Reliability
 from gagar_cli.core.statistics import Estimate
+from gagar_cli.core.text import counted
 from gagar_cli.tables import key_value_table, rows_table
 from gagar_cli.tables_audit import show_estimate
 
@@ -53,4 +54,4 @@ def _alpha(one: Reliability) -> str:
     if one.alpha is None:
         return "not measured: nothing differs, or nothing is shared"
     interval = f" [{one.interval.low:.2f}, {one.interval.high:.2f}]" if one.interval else ""
-    return f"{one.alpha:.2f}{interval} over {one.n_units:,} candidates"
+    return f"{one.alpha:.2f}{interval} over {counted(one.n_units, 'candidate')}"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from gagar_cli.core.comparison import SHARES, Comparison, Difference
 from gagar_cli.core.ranking_agreement import Agreement
 from gagar_cli.core.statistics import LEVEL, Estimate, holm_p_values
+from gagar_cli.core.text import counted
 from gagar_cli.tables import key_value_table, rows_table
 
 if TYPE_CHECKING:
@@ -41,7 +42,9 @@ def answer(comparison: Comparison) -> str:
     """One sentence: which policy writes the better solutions, and whether the sample shows it."""
     rate = comparison.win_rate
     if rate is None or rate.estimate.interval is None:
-        return f"{comparison.n_tasks} common tasks say nothing about {comparison.second} against {comparison.first}"
+        tasks = counted(comparison.n_tasks, "common task")
+        says = "says" if comparison.n_tasks == 1 else "say"
+        return f"{tasks} {says} nothing about {comparison.second} against {comparison.first}"
     low, high = rate.estimate.interval
     share = rate.estimate.value
     ends = f"[{low:.1%}, {high:.1%}]"
@@ -51,7 +54,7 @@ def answer(comparison: Comparison) -> str:
     if high < 0.5:
         return f"{sides}: worse (the interval excludes 50%)"
     more = (
-        f"; about {rate.tasks_needed:,} tasks would settle a difference of this size"
+        f"; about {counted(rate.tasks_needed, 'task')} would settle a difference of this size"
         if rate.tasks_needed
         else ""
     )
@@ -61,8 +64,15 @@ def answer(comparison: Comparison) -> str:
 def comparison_table(comparison: Comparison) -> "Table":
     """Every figure of two policies on their common tasks, with the difference and its interval."""
     columns = ("", comparison.first, comparison.second, "difference, 95% interval", "p")
-    title = f"{comparison.second} against {comparison.first}, {comparison.n_tasks} tasks, {comparison.n_pairs} judged pairs"
-    return rows_table(title, columns, comparison_rows(comparison), numeric=(1, 2, 4))
+    title = f"{comparison.second} against {comparison.first}"
+    return rows_table(
+        f"{title}, {basis_of(comparison)}", columns, comparison_rows(comparison), numeric=(1, 2, 4)
+    )
+
+
+def basis_of(comparison: Comparison) -> str:
+    """How many tasks and pairs a comparison rests on."""
+    return f"{counted(comparison.n_tasks, 'task')}, {counted(comparison.n_pairs, 'judged pair')}"
 
 
 def comparison_rows(comparison: Comparison) -> list[tuple[str, ...]]:
@@ -113,8 +123,8 @@ def audit_facts(result: "AuditResult") -> list[tuple[str, str]]:
     tasks = result.n_tasks
     form = "pairs in both orders" if result.is_pairwise else "all attempts of a task side by side"
     rows = []
-    counted = ", ".join(f"{tasks[name]:,} {name}" for name in ("shared", "sampled", "judged", "ungraded"))
-    rows.append(("tasks", counted))
+    names = ("shared", "sampled", "judged", "ungraded")
+    rows.append(("tasks", ", ".join(f"{tasks[name]:,} {name}" for name in names)))
     if result.ungraded_reasons:
         rows.append(("why ungraded", ", ".join(result.ungraded_reasons)))
     rows.append(("judge", f"{', '.join(result.judges)}; {form}; shown: {result.shows}"))
@@ -140,9 +150,8 @@ def audit_facts(result: "AuditResult") -> list[tuple[str, str]]:
     if len(result.comparisons) > 1:
         rows.append(("comparisons", _holm_text(result.comparisons)))
     tokens = result.tokens
-    rows.append(
-        ("cost", f"{tokens['calls']:,} calls, {tokens['in']:,} tokens in, {tokens['out']:,} tokens out")
-    )
+    made = (counted(tokens["calls"], "call"), counted(tokens["in"], "token"), counted(tokens["out"], "token"))
+    rows.append(("cost", "{}, {} in, {} out".format(*made)))
     return rows
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from gagar_cli.core.calibration_card import Card, Rate, verdict
 from gagar_cli.core.flaws import FLAWS
 from gagar_cli.core.statistics import Estimate
+from gagar_cli.core.text import counted
 from gagar_cli.tables import key_value_table, rows_table
 
 if TYPE_CHECKING:
@@ -18,10 +19,9 @@ def calibration_tables(result: "CalibrateResult") -> Iterator["Table"]:
     """What there is to say, for a terminal."""
     answers = [(card.grader, verdict(card)) for card in result.cards]
     if result.n_verified is not None:
-        checked = (
-            f"{result.n_verified} of {result.cards[0].n_groups} groups, {result.n_dropped} copies left out"
-        )
-        answers.append(("tests run over copies", checked))
+        groups = counted(result.cards[0].n_groups, "group")
+        dropped = counted(result.n_dropped, "copy", "copies")
+        answers.append(("tests run over copies", f"{result.n_verified} of {groups}, {dropped} left out"))
     yield key_value_table("calibration", answers)
     names = [card.grader for card in result.cards]
     yield rows_table("figures", ("", *names), figure_rows(result.cards))

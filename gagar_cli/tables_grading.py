@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from gagar_cli.core.text import counted
 from gagar_cli.tables import key_value_table
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 def grade_table(result: "GradeResult") -> "Table":
     """The summary of a grading run."""
-    eligible = f"{result.n_eligible:,} of {result.n_groups:,} groups"
+    eligible = f"{result.n_eligible:,} of {counted(result.n_groups, 'group')}"
     if result.n_groups:
         eligible += f" ({result.n_eligible / result.n_groups:.0%})"
     graded = f"{result.n_graded:,}"
@@ -30,8 +31,8 @@ def grade_table(result: "GradeResult") -> "Table":
         ("skipped", f"{sum(result.skipped.values()):,}{reasons_of(result.skipped)}"),
         ("tiers", "  ".join(f"{tier} {count:,}" for tier, count in result.tiers.items())),
         ("integrity violations", _violations(result)),
-        ("findings", f"{result.n_findings:,} proven, {result.n_unproven:,} claims unproven"),
-        ("calls", f"{result.n_calls:,} to the model, {result.n_checks:,} commands in sandboxes"),
+        ("findings", f"{result.n_findings:,} proven, {counted(result.n_unproven, 'claim')} unproven"),
+        ("calls", f"{result.n_calls:,} to the model, {counted(result.n_checks, 'command')} in sandboxes"),
         (
             "tokens",
             f"{result.n_input_tokens:,} in ({result.n_cached_tokens:,} cached), {result.n_output_tokens:,} out",
@@ -43,9 +44,10 @@ def grade_table(result: "GradeResult") -> "Table":
     if result.cost is not None:
         rows.append(("cost", f"{result.cost:,.4f}{_cost_a_group(result)}"))
     if result.n_overridden:
-        rows.append(("overridden by people", f"{result.n_overridden:,} groups"))
+        rows.append(("overridden by people", counted(result.n_overridden, "group")))
     if result.n_late:
-        rows.append(("late", f"{result.n_late:,} trajectories, after their group was graded"))
+        late = counted(result.n_late, "trajectory", "trajectories")
+        rows.append(("late", f"{late}, after the group was graded"))
     if result.n_not_reached:
         what = "left out by a budget" if result.stopped else "left out by --limit"
         rows.insert(4, (what, f"{result.n_not_reached:,}"))
@@ -65,7 +67,7 @@ def _consistency(found: "Consistency") -> list[tuple[str, str]]:
     if found.n_repeated:
         told = "not defined" if found.rank_agreement is None else f"τ-b {found.rank_agreement:+.2f}"
         same = "" if found.tier_agreement is None else f", the same tier {found.tier_agreement:.0%}"
-        rows.append(("repeats agree", f"{told}{same}, over {found.n_repeated:,} groups"))
+        rows.append(("repeats agree", f"{told}{same}, over {counted(found.n_repeated, 'group')}"))
     if found.place_effect is not None:
         rows.append(
             ("place effect", f"τ-b {found.place_effect:+.2f} between shown and ranked place (chance 0)")
@@ -75,21 +77,22 @@ def _consistency(found: "Consistency") -> list[tuple[str, str]]:
 
 def estimate_table(found: "Estimate") -> "Table":
     """What a run would take."""
+    measured = counted(found.n_measured, "group")
     basis = (
-        f"calls and tokens of {found.n_measured:,} groups that the ledger has"
+        f"calls and tokens of {measured} that the ledger has"
         if found.basis == "measured"
-        else f"sizes of prompts and material of {found.n_measured:,} groups; how they are read is a guess"
+        else f"sizes of prompts and material of {measured}; how they are read is a guess"
     )
     mode = f"{found.mode}, {found.repeats} times" if found.repeats > 1 else found.mode
     rows = [
         ("grader", f"{found.model}, {mode}"),
         ("trajectories", f"{found.n_trajectories:,}"),
-        ("eligible", f"{found.n_eligible:,} of {found.n_groups:,} groups"),
+        ("eligible", f"{found.n_eligible:,} of {counted(found.n_groups, 'group')}"),
         ("skipped", f"{sum(found.skipped.values()):,}{reasons_of(found.skipped)}"),
         ("settled by an earlier run", f"{found.n_settled:,}"),
-        ("to grade", f"{found.n_to_grade:,} groups, {found.n_candidates:,} candidates"),
-        ("to check only", f"{found.n_to_check:,} groups, for integrity"),
-        ("first prompt", f"{found.prompt_tokens:,} tokens"),
+        ("to grade", f"{counted(found.n_to_grade, 'group')}, {counted(found.n_candidates, 'candidate')}"),
+        ("to check only", f"{counted(found.n_to_check, 'group')}, for integrity"),
+        ("first prompt", counted(found.prompt_tokens, "token")),
         ("calls", f"about {found.n_calls:,}"),
         ("tokens", f"about {found.n_input_tokens:,} in, {found.n_output_tokens:,} out"),
     ]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from gagar_cli.core.overriding import overrides_of
 from gagar_cli.core.ranking import TIERS, Finding, GroupRanking, RankedCandidate
 from gagar_cli.core.spending import spending_of
-from gagar_cli.core.text import escape_untrusted, split_lines
+from gagar_cli.core.text import counted, escape_untrusted, split_lines
 from gagar_cli.tables import rows_table
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _BAR = "│"
 
 def ranking_table(ranking: GroupRanking) -> "Table":
     """The candidates of a group, best first."""
-    blind = _blind_ids(ranking)
+    blind = ranking.shown_as
     rows = []
     for each in sorted(ranking.candidates, key=_order):
         weighted = "" if each.weighted_score is None else f"{each.weighted_score:.2f}"
@@ -53,7 +53,7 @@ def ranking_lines(result: "ShowResult") -> Iterator[str]:
     yield from _grader_lines(ranking)
     for override in overrides_of(ranking):
         yield from _override_lines(override)
-    blind = result.blind_ids
+    blind = ranking.shown_as
     for candidate in sorted(ranking.candidates, key=_order):
         if not candidate.findings and not candidate.rationale:
             continue
@@ -100,7 +100,8 @@ def _grader_lines(ranking: GroupRanking) -> Iterator[str]:
         cost = grader.get("cost")
         told = f", cost {cost:.4f}" if isinstance(cost, float) else ""
         yield (
-            f"took: {spent.n_calls:,} calls, {spent.n_input_tokens:,} tokens in ({spent.n_cached_tokens:,} cached), "
+            f"took: {counted(spent.n_calls, 'call')}, {counted(spent.n_input_tokens, 'token')} in "
+            f"({spent.n_cached_tokens:,} cached), "
             f"{spent.n_output_tokens:,} out, {spent.seconds:.1f} s{told}"
         )
 
@@ -147,8 +148,3 @@ def _order(candidate: RankedCandidate) -> tuple[int, int]:
     if candidate.is_integrity_violation or candidate.tier not in TIERS:
         return len(TIERS), 0
     return TIERS.index(candidate.tier), candidate.rank or 0
-
-
-def _blind_ids(ranking: GroupRanking) -> dict[str, str]:
-    names = ranking.grader.get("blind_ids")
-    return {str(name): str(blind) for blind, name in names.items()} if isinstance(names, Mapping) else {}

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from gagar_cli.core.dump_statistics import DumpStatistics, Spread
+from gagar_cli.core.text import counted
 from gagar_cli.stats import GradingFigures, StatsResult
 from gagar_cli.tables import key_value_table, rows_table
 
@@ -80,11 +81,11 @@ def _grading(whole: DumpStatistics, grading: GradingFigures) -> "Iterator[Table]
         ("claims unproven", f"{whole.n_unproven:,}"),
         ("flags", _listed(grading.flags)),
         ("models", _listed(grading.models) or "not told"),
-        ("calls", f"{grading.n_calls:,} to the model, {grading.n_checks:,} commands in sandboxes"),
+        ("calls", f"{grading.n_calls:,} to the model, {counted(grading.n_checks, 'command')} in sandboxes"),
         (
             "tokens",
             "{in:,} in ({cached:,} cached), {out:,} out".format(**grading.tokens)
-            + f" in {grading.n_lines:,} lines, {grading.seconds:,.0f} s",
+            + f" in {counted(grading.n_lines, 'line')}, {grading.seconds:,.0f} s",
         ),
     ]
     yield key_value_table("Rankings", rows)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from gagar_cli.core.text import counted
 from gagar_cli.sweep import SweepResult, SweptVariant, weight_summary
 from gagar_cli.tables import rows_table
 
@@ -14,11 +15,12 @@ def sweep_table(result: SweepResult) -> "Table":
     """One row a variant; the drawn weights are one row of their range, and each is in the JSON."""
     columns = ("", "capped", "moved", "amplified", "pass sums", "failures", "other best", "τ-b")
     title = (
-        f"Sweep over {result.n_graded:,} graded groups of {result.n_groups:,}; "
+        f"Sweep over {counted(result.n_graded, 'graded group')} of {result.n_groups:,}; "
         "moved, other best and τ-b against the default"
     )
     if result.n_without_scores:
-        title += f"\n{result.n_without_scores:,} groups lack scores and keep their order under other weights"
+        without = counted(result.n_without_scores, "group")
+        title += f"\n{without} without scores: the order stays as it is under other weights"
     return rows_table(title, columns, _rows(result), numeric=range(1, len(columns)))
 
 
@@ -33,7 +35,7 @@ def _rows(result: SweepResult) -> Iterator[tuple[str, ...]]:
         ranges = weight_summary(result.variants)
         changed, tau = ranges["top_changed"], ranges.get("tau_b")
         yield (
-            f"weights, {n_draws} draws",
+            f"weights, {counted(n_draws, 'draw')}",
             *[""] * 5,
             "{:.1%} to {:.1%}".format(*changed[::2]),
             "-" if tau is None else "{:.3f} to {:.3f}".format(*tau[::2]),

@@ -1,13 +1,15 @@
-"""A real HTTP endpoint with listed replies, for every test that needs one."""
+"""What many tests need: a real HTTP endpoint with listed replies, and command lines run within the process."""
 
 import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import settings
+
+from gagar_cli import cli
 
 # Wall time on a shared machine says nothing about the code: no property fails for being slow.
 settings.register_profile("shared-machine", deadline=None)
@@ -91,3 +93,17 @@ def serve() -> Iterator[Callable[..., ScriptedEndpoint]]:
     yield start
     for endpoint in endpoints:
         endpoint.close()
+
+
+class Done(NamedTuple):
+    """How a command ended, named as in `subprocess`."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def gagar(capsys) -> Callable[..., Done]:
+    """Run a command line within this process: all but the start of Python is as in a shell."""
+    return lambda *arguments: Done(cli.run([str(each) for each in arguments]), *capsys.readouterr())

@@ -270,7 +270,7 @@ def test_a_pair_that_one_order_failed_is_left_out_and_told(settings):
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
     result = unblind(settings.output)
     assert result.comparisons[0].n_pairs == 4 * 2 * (2 * 2) - 2
-    assert "1 pairs were judged in one order only and are left out" in result.notes
+    assert "left out: 1 pair judged in one order only" in result.notes
 
 
 def test_judgments_of_a_dump_that_was_another_are_left_out(settings):

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from gagar_cli.calibrate import CalibrateSettings, run
+from gagar_cli.calibrate import CalibrateSettings, plan_calibration, run
 from gagar_cli.core.rubric import DIMENSIONS
 from gagar_cli.errors import InputError, OutputError, UsageError
 from gagar_cli.grader.client import EndpointSettings
 from gagar_cli.group_grading import GroupGraderSettings
+from gagar_cli.io.dump import ReadOptions, open_dump
+from gagar_cli.io.kept_texts import KeptText
 
 DUMP = Path(str(files("gagar_cli").joinpath("demo_data"))) / "demo-rollouts.jsonl"
 OFFLINE = EndpointSettings("offline")
@@ -38,6 +40,21 @@ def test_the_offline_models_card_on_the_demo(settings):
     assert written["detection"]["value"] == card.detection.value
     assert written["verdict"] == written["graders"][0]["verdict"]
     assert "Calibration of offline" in (Path(settings.output) / "report.html").read_text()
+
+
+def test_long_test_outputs_are_out_of_memory_and_shared_by_the_copies(settings, tmp_path):
+    records = [
+        json.loads(line) | {"test_output": "1 passed\n" * 150_000} for line in DUMP.read_text().splitlines()
+    ]
+    path = tmp_path / "long.jsonl"
+    path.write_text("\n".join(map(json.dumps, records)))
+    with open_dump([str(path)], ReadOptions()) as dump:
+        (first, *_) = plan_calibration(dump, settings)
+    outputs = [one._test_output for one in first.group.trajectories]
+    assert len(outputs) > 5
+    assert all(isinstance(one, KeptText) for one in outputs)
+    assert len(set(outputs)) <= 3
+    assert first.group.trajectories[0].test_output == "1 passed\n" * 150_000
 
 
 def test_modes_meet_the_same_groups_side_by_side(settings):

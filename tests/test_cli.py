@@ -1,3 +1,4 @@
+import gc
 import importlib
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from gagar_cli import __version__, cli
 from gagar_cli.errors import InputError
 
 
-def gagar(*arguments: str) -> subprocess.CompletedProcess[str]:
+def start(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "gagar_cli", *arguments], capture_output=True, text=True, timeout=60
     )
@@ -31,12 +32,12 @@ def test_every_command_has_help_with_an_example(name: str, capsys):
 
 
 def test_the_version_is_printed():
-    done = gagar("--version")
+    done = start("--version")
     assert (done.returncode, done.stdout) == (0, f"gagar {__version__}\n")
 
 
 def test_no_arguments_is_a_usage_error_that_shows_the_commands():
-    done = gagar()
+    done = start()
     assert done.returncode == 2
     assert "redistribute" in done.stderr
     assert done.stdout == ""
@@ -51,7 +52,7 @@ def test_no_arguments_is_a_usage_error_that_shows_the_commands():
         (["grade", "d.jsonl", "-o", "r.jsonl", "--model", "offline", "--concurrency", "0"], "concurrency"),
     ],
 )
-def test_a_usage_error_exits_2_with_a_hint(arguments, message):
+def test_a_usage_error_exits_2_with_a_hint(gagar, arguments, message):
     done = gagar(*arguments)
     assert done.returncode == 2
     assert done.stderr.startswith("error: ")
@@ -84,3 +85,22 @@ def test_debug_shows_the_traceback(monkeypatch):
 
 def test_the_group_works_under_typers_runner():
     assert "offline-endpoint" in CliRunner().invoke(cli.app, ["--help"]).stdout
+
+
+def test_a_command_runs_with_the_collector_on_and_without_what_was_imported():
+    """Its state as the process ends."""
+    script = (
+        "import atexit, gc, sys\n"
+        "atexit.register(lambda: print(gc.isenabled(), gc.get_freeze_count() > 10_000, file=sys.stderr))\n"
+        "sys.argv = ['gagar', 'tiers', '--json']\n"
+        "from gagar_cli.cli import main\n"
+        "main()"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "True True\n")
+
+
+def test_the_collector_is_left_alone_where_the_program_is_called_from_another(gagar):
+    assert gagar("tiers", "--json").returncode == 0
+    assert gc.isenabled()
+    assert gc.get_freeze_count() == 0

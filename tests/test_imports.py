@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -21,12 +22,13 @@ ONLY_IN = {
     "rich": {"console.py", "tables.py", "tables_"},
     "docker": {"sandbox/docker"},
     "openai": {"grader/client.py", "grader/transport.py"},
+    "aiohttp": {"grader/transport.py"},
     "tenacity": {"grader/client.py"},
     "pyarrow": {"io/"},
     "uvicorn": {"commands/offline_endpoint.py"},
     "gagar_cli.commands": {"cli.py", "commands/"},
 }
-NEVER_AT_IMPORT = {"docker", "openai", "httpx2", "tenacity", "uvicorn"}
+NEVER_AT_IMPORT = {"aiohttp", "docker", "openai", "httpx2", "tenacity", "uvicorn"}
 NOT_IN_CORE = {
     "os",
     "subprocess",
@@ -45,6 +47,7 @@ def place(path: Path) -> str:
     return path.relative_to(PACKAGE).as_posix()
 
 
+@cache
 def imports(path: Path) -> list[tuple[str, int, bool]]:
     """Every imported module: its dotted name, its line, and whether it is imported with the file."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -112,7 +115,7 @@ def test_nothing_prints(path: Path):
     ] == []
 
 
-HEAVY = ("polars", "pyarrow", "numpy", "openai", "docker", "rich", "httpx2", "tenacity", "asyncio")
+HEAVY = ("polars", "pyarrow", "numpy", "openai", "docker", "rich", "httpx2", "aiohttp", "tenacity", "asyncio")
 
 
 @pytest.mark.parametrize("argument", ["--help", "--version"])

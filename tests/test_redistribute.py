@@ -12,6 +12,7 @@ import pytest
 from gagar_cli import redistribution_output
 from gagar_cli.errors import InputError, OutputError, UsageError
 from gagar_cli.io.dump import ReadOptions
+from gagar_cli.io.jsonl_copy import ADDED_NAMES
 from gagar_cli.redistribute import RedistributeSettings, run
 from gagar_cli.redistribution_summary import RedistributeResult
 
@@ -309,6 +310,12 @@ def test_full_copy_of_json_lines_changes_no_other_value(bench: Workbench, tmp_pa
     assert '"z": 0.10, "deep": {"rank":[1.0, {}]}, "advantage": ' in third
     assert json.loads(third)["rank"] is None
     assert result.replaced_columns == ("rank",)
+
+
+def test_full_copy_adds_the_usual_names(bench: Workbench) -> None:
+    """Other ones would make it search all lines again."""
+    bench.run([{**row, "advantage": 9.0} for row in SEED], [SEED_RANKING], full_copy=True)
+    assert bench.rows()[0].keys() - SEED[0].keys() == ADDED_NAMES
 
 
 def test_full_copy_of_a_full_copy_keeps_the_first_advantage(bench: Workbench, tmp_path: Path) -> None:

@@ -1,12 +1,9 @@
 import json
-from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
-from gagar_cli.cli import run as run_command
 from gagar_cli.errors import UsageError
 from gagar_cli.grade import GradeSettings, run
 from gagar_cli.grader.client import EndpointSettings
@@ -25,19 +22,6 @@ def rankings(tmp_path_factory) -> str:
     # A seed other than the default: what is shown may not depend on it.
     run(GradeSettings((str(DEMO),), output, EndpointSettings("offline"), sandbox="inspect-only", seed=5))
     return output
-
-
-class Done(NamedTuple):
-    """What a command left."""
-
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-@pytest.fixture
-def gagar(capsys) -> Callable[..., Done]:
-    return lambda *arguments: Done(run_command(list(arguments)), *capsys.readouterr())
 
 
 def test_every_finding_on_a_patch_or_a_turn_is_found_again_in_the_dump(rankings):

@@ -41,7 +41,7 @@ def redistribute_step(records: Sequence[Mapping[str, object]]) -> list[Credit]:
     dump, rankings, advantages = (
         folder / name for name in ("dump.jsonl", "rankings.jsonl", "advantages.jsonl")
     )
-    dump.write_text("".join(json.dumps(record) + "\n" for record in records))
+    dump.write_text("".join(json.dumps(record, default=_plain) + "\n" for record in records))
     gagar = shlex.split(os.environ.get("GAGAR_COMMAND", "gagar"))
     grade = shlex.split(os.environ.get("GAGAR_GRADE_FLAGS", ""))
     graded = subprocess.run(
@@ -64,3 +64,8 @@ def redistribute_step(records: Sequence[Mapping[str, object]]) -> list[Credit]:
         for row in rows
     }
     return [found[str(record["group_id"]), str(record["trajectory_id"])] for record in records]
+
+
+def _plain(value: object) -> object:
+    """What json does not know, such as a number or an array of numpy, as the values in it."""
+    return value.tolist() if hasattr(value, "tolist") else str(value)

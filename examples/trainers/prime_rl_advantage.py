@@ -7,7 +7,25 @@
 For verifiers environments whose rollouts hold `prompt`, `completion` and `reward`, and the patch in `info`.
 """
 
+import json
+
 from gagar_step import redistribute_step
+
+
+def _messages(value, role):
+    """A prompt or a completion, text or messages; verifiers writes each call of a tool as JSON text."""
+    entries = [{"role": role, "content": value}] if isinstance(value, str) else value or []
+    return [
+        {
+            **entry,
+            "tool_calls": [
+                json.loads(call) if isinstance(call, str) else call for call in entry["tool_calls"]
+            ],
+        }
+        if entry.get("tool_calls")
+        else entry
+        for entry in entries
+    ]
 
 
 def gagar_advantage(inputs, **kwargs):
@@ -17,9 +35,13 @@ def gagar_advantage(inputs, **kwargs):
             "group_id": "group",
             "trajectory_id": str(number),
             "reward": rollout["reward"],
-            "messages": [*rollout["prompt"], *rollout["completion"]],
+            "infra_failure": bool(rollout.get("error")),
+            "messages": [
+                *_messages(rollout["prompt"], "user"),
+                *_messages(rollout["completion"], "assistant"),
+            ],
             **kwargs.get("fields", {}),
-            **(rollout.get("info") or {}),
+            **(info if isinstance(info := rollout.get("info"), dict) else {}),
         }
         for number, rollout in enumerate(inputs.rollouts)
     ]

@@ -18,8 +18,10 @@ from skyrl.train.utils import initialize_ray
 class GagarTrainer(RayPPOTrainer):
     """Replaces the rewards of whole trajectories; the base class spreads them over tokens."""
 
-    def postprocess_generator_output(self, generator_output, uids):
-        """The same output with other rewards."""
+    def postprocess_generator_output(
+        self, generator_output, uids, metrics_generator_output=None, metrics_uids=None
+    ):
+        """The same output with other rewards; SkyRL's metrics stay those of its own."""
         rewards = generator_output["rewards"]
         if rewards and isinstance(rewards[0], list):
             raise ValueError("rewards a token are not supported: turn off step_wise_trajectories")
@@ -39,7 +41,13 @@ class GagarTrainer(RayPPOTrainer):
         replaced = [
             old if new.reward is None else new.reward for old, new in zip(rewards, credited, strict=True)
         ]
-        return super().postprocess_generator_output({**generator_output, "rewards": replaced}, uids)
+        measured = generator_output if metrics_generator_output is None else metrics_generator_output
+        return super().postprocess_generator_output(
+            {**generator_output, "rewards": replaced},
+            uids,
+            measured,
+            uids if metrics_uids is None else metrics_uids,
+        )
 
 
 class GagarExp(BasePPOExp):

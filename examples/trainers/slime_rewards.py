@@ -12,15 +12,23 @@ from gagar_step import redistribute_step
 def post_process_rewards(args, samples):
     """Raw rewards for the logs, and what is trained on."""
     raw = [sample.get_reward_value(args) for sample in samples]
-    records = [
-        {
-            "group_id": str(sample.group_index),
-            "trajectory_id": str(sample.index),
+    records = {}
+    runs = []
+    for sample, reward in zip(samples, raw, strict=True):
+        # One run of an agent may be several samples: they are one attempt, and all get its credit.
+        run = getattr(sample, "rollout_id", None)
+        key = (str(sample.group_index), str(sample.index if run is None else run))
+        earlier = records.get(key, {"messages": [], "infra_failure": False})
+        said = [*earlier["messages"], {"role": "assistant", "content": sample.response}]
+        is_broken = sample.status.value in ("aborted", "failed") or sample.remove_sample
+        records[key] = {
+            "group_id": key[0],
+            "trajectory_id": key[1],
             "reward": reward,
-            "infra_failure": sample.status.value == "aborted",
-            "messages": [{"role": "assistant", "content": sample.response}],
+            "messages": said,
             **sample.metadata,
+            "infra_failure": earlier["infra_failure"] or is_broken,
         }
-        for sample, reward in zip(samples, raw, strict=True)
-    ]
-    return raw, [credit.advantage or 0.0 for credit in redistribute_step(records)]
+        runs.append(key)
+    given = dict(zip(records, redistribute_step(list(records.values())), strict=True))
+    return raw, [given[key].advantage or 0.0 for key in runs]

@@ -23,9 +23,9 @@ class GagarTrainer(PPOTrainerSync):
         fields = ["uid", "rm_scores", "extra_fields"]
         data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=fields)
         scores = list(data["rm_scores"].unbind())
-        # `{uid}_{session}_{output}`: the outputs of a session are one attempt, and its last one has the reward.
-        sessions = [key.rsplit("_", 1)[0] for key in batch.keys]
-        last = {session: row for row, session in enumerate(sessions)}
+        # `{uid}_{session}_{output}`: the outputs of a session are one attempt, of which verl takes the last one's reward.
+        sessions, outputs = zip(*(key.rsplit("_", 1) for key in batch.keys), strict=True)
+        last = {sessions[row]: row for row in sorted(range(len(outputs)), key=lambda row: int(outputs[row]))}
         uids, extras = data["uid"].tolist(), data["extra_fields"].tolist()
         records = [
             {

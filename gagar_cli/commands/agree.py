@@ -23,7 +23,7 @@ def agree(
     disputes: Annotated[
         int, typer.Option("--disputes", min=0, help="most-disputed groups that are shown")
     ] = 5,
-    seed: Annotated[int, typer.Option("--seed", help="of the resampling")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="seed of the resampling")] = 0,
     as_json: Json = False,
 ) -> None:
     """Say how far several rankings of the same groups agree.

@@ -44,6 +44,7 @@ from gagar_cli.commands.options import (
 )
 from gagar_cli.commands.rules_options import Integrity, IntegrityVotes, Mode, Repeats, RubricFile, rules
 from gagar_cli.console import print_result, progress_bar, write_note, write_summary
+from gagar_cli.core.text import counted
 from gagar_cli.errors import GagarError, GateError, UsageError
 from gagar_cli.grader.loop import GroupLimits
 from gagar_cli.group_grading import GroupGraderSettings
@@ -72,15 +73,18 @@ def audit(
         typer.Option(
             "--judge-model",
             metavar="MODEL",
-            help="who judges; repeat for more; `offline` is the rule-based one",
+            help="who judges, repeatable; `offline` is the rule-based one",
         ),
     ] = None,
     policy_a: Annotated[
-        str | None, typer.Option("--policy-a", help="baseline, in a dump that holds several policies")
+        str | None,
+        typer.Option("--policy-a", metavar="NAME", help="baseline, in a dump that holds several policies"),
     ] = None,
-    policy_b: Annotated[str | None, typer.Option("--policy-b", help="what is compared with it")] = None,
+    policy_b: Annotated[
+        str | None, typer.Option("--policy-b", metavar="NAME", help="what is compared with it")
+    ] = None,
     policy_field: Annotated[
-        str, typer.Option("--policy-field", help="column that names the policy")
+        str, typer.Option("--policy-field", metavar="COLUMN", help="column that names the policy")
     ] = "model_name_or_path",
     n_tasks: Annotated[int, typer.Option("--tasks", min=0, help="tasks that are judged; 0: all")] = 30,
     per_task: Annotated[
@@ -94,7 +98,8 @@ def audit(
         typer.Option("--show", help="what the judge may see; full: messages without the system's"),
     ] = "patch+tests",
     scrub: Annotated[
-        list[str] | None, typer.Option("--scrub", metavar="NAME", help="one more name to take out")
+        list[str] | None,
+        typer.Option("--scrub", metavar="NAME", help="one more name to take out; repeatable"),
     ] = None,
     guess: Annotated[
         bool,
@@ -106,7 +111,9 @@ def audit(
     gates: Annotated[
         list[str] | None,
         typer.Option(
-            "--gate", metavar="EXPR", help="exit 4 where it is not met, for example win_rate.ci_low>0.5"
+            "--gate",
+            metavar="EXPR",
+            help="exit 4 where it is not met, for example win_rate.ci_low>0.5; repeatable",
         ),
     ] = None,
     junit: Annotated[
@@ -145,7 +152,7 @@ def audit(
     sandbox_memory: opts.SandboxMemory = 2.0,
     sandbox_cpus: opts.SandboxCpus = 1.0,
     check_seconds: opts.CheckSeconds = 300.0,
-    seed: Annotated[int, typer.Option("--seed", help="of sample, blind order and resampling")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="seed of sample, blind order and resampling")] = 0,
     fields: Fields = None,
     explode: Explode = None,
     group_by: GroupBy = None,
@@ -265,7 +272,7 @@ def _print(result: AuditResult, *, as_json: bool, quiet: bool) -> None:
             print_result(table)
     if result.n_tasks["ungraded"] and not result.n_tasks["judged"]:
         raise GagarError(
-            f"none of {result.n_tasks['sampled']} tasks was judged, most often: {result.ungraded_reasons[0]}",
+            f"none of {counted(result.n_tasks['sampled'], 'task')} was judged, most often: {result.ungraded_reasons[0]}",
             "the same command tries again those that the endpoint, the sandbox or a budget failed",
         )
     unmet = [gate.describe() for gate in result.gates if not gate.is_met]

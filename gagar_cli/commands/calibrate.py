@@ -40,7 +40,7 @@ from gagar_cli.commands.options import (
     SandboxImage,
     read_options,
 )
-from gagar_cli.commands.rules_options import RubricFile
+from gagar_cli.commands.rules_options import Repeats, RubricFile
 from gagar_cli.console import print_result, progress_bar, write_note, write_summary
 from gagar_cli.core.rubric import PAPER
 from gagar_cli.errors import GagarError, GateError, UsageError
@@ -63,11 +63,13 @@ def calibrate(
     output: Annotated[str, typer.Option("--output", "-o", metavar="DIR", help="where card and rankings go")],
     models: Annotated[
         list[str],
-        typer.Option("--model", help="grader model; repeat to compare; `offline` is the rule-based one"),
+        typer.Option(
+            "--model", metavar="MODEL", help="grader model, repeatable; `offline` is the rule-based one"
+        ),
     ],
     modes: Annotated[
         list[str] | None,
-        typer.Option("--mode", help="how it grades; repeat to compare (default agentic)"),
+        typer.Option("--mode", metavar="|".join(MODES), help="how it grades, repeatable  [default: agentic]"),
     ] = None,
     originals: Annotated[
         int, typer.Option("--originals", min=1, help="passing attempts that are drawn")
@@ -76,9 +78,7 @@ def calibrate(
         int, typer.Option("--flaws-per-group", min=1, max=14, help="flawed copies of each")
     ] = 5,
     rubric: RubricFile = None,
-    repeats: Annotated[
-        int, typer.Option("--repeats", min=1, help="gradings of a group, in other blind orders")
-    ] = 1,
+    repeats: Repeats = 1,
     verify: Annotated[
         bool,
         typer.Option("--verify", help="run the task's tests over flawed copies, leave out those that fail"),
@@ -86,7 +86,9 @@ def calibrate(
     gates: Annotated[
         list[str] | None,
         typer.Option(
-            "--gate", metavar="EXPR", help="exit 4 where it is not met, for example detection.value>0.8"
+            "--gate",
+            metavar="EXPR",
+            help="exit 4 where it is not met, for example detection.value>0.8; repeatable",
         ),
     ] = None,
     base_url: BaseUrl = None,
@@ -113,7 +115,9 @@ def calibrate(
     sandbox_memory: opts.SandboxMemory = 2.0,
     sandbox_cpus: opts.SandboxCpus = 1.0,
     check_seconds: opts.CheckSeconds = 300.0,
-    seed: Annotated[int, typer.Option("--seed", help="of the draw, the planting and the blind order")] = 0,
+    seed: Annotated[
+        int, typer.Option("--seed", help="seed of the draw, the planting and the blind order")
+    ] = 0,
     fields: Fields = None,
     explode: Explode = None,
     group_by: GroupBy = None,

@@ -32,7 +32,10 @@ def convert(
     output: Annotated[
         str,
         typer.Option(
-            "--output", "-o", help="canonical records: .parquet, .jsonl (.gz, .zst), or - for stdout"
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="canonical records: .parquet, .jsonl (.gz, .zst), or - for stdout",
         ),
     ],
     fields: Fields = None,

@@ -35,7 +35,8 @@ def doctor(
     pull: Pull = False,
     environment: Environment = None,
     model: Annotated[
-        str | None, typer.Option("--model", help="ask an endpoint what it can do with this model")
+        str | None,
+        typer.Option("--model", metavar="MODEL", help="ask an endpoint what it can do with this model"),
     ] = None,
     base_url: BaseUrl = None,
     api_key_env: ApiKeyEnv = "OPENAI_API_KEY",
@@ -48,8 +49,8 @@ def doctor(
 ) -> None:
     """Say what this machine can hold hostile code with, and what an endpoint can do.
 
-    Runs a command in each sandbox that works here. An engine is tried with the image that is named. With --model the
-    endpoint is asked about ten calls, and the protocol that `grade` would take is told.
+    Runs a command in each sandbox that works here. An engine is tried with the image that is named. With --model an
+    endpoint is looked at with about ten calls, and the protocol that `grade` would take is told.
 
     Examples:
       gagar doctor --model offline

@@ -10,7 +10,11 @@ if TYPE_CHECKING:
     from gagar_cli.grade_following import FollowOptions
 
 Follow = Annotated[
-    bool, typer.Option("--follow", help="grade while rollouts arrive: growing JSONL, folders that get shards")
+    bool,
+    typer.Option(
+        "--follow",
+        help="grade while rollouts arrive: growing JSONL, `-`, folders that get files, growing --join",
+    ),
 ]
 GroupSize = Annotated[
     int | None,

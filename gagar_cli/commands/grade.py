@@ -1,5 +1,6 @@
 """`gagar grade`: flags to settings, one call, print the result."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import typer
@@ -15,7 +16,6 @@ from gagar_cli.commands.endpoint_options import (
     Headers,
     MaxContextTokens,
     MaxOutputTokens,
-    Model,
     ModelSeed,
     Protocol,
     Temperature,
@@ -51,6 +51,7 @@ from gagar_cli.commands.options import (
 from gagar_cli.commands.rules_options import Integrity, IntegrityVotes, Mode, Repeats, RubricFile, rules
 from gagar_cli.console import progress_bar, write_note, write_summary
 from gagar_cli.errors import GagarError, GateError, UsageError
+from gagar_cli.grader.endpoint import OFFLINE_MODEL
 from gagar_cli.grader.loop import GroupLimits
 from gagar_cli.grading_summary import GradeResult
 from gagar_cli.progress import ProgressCallback
@@ -67,7 +68,7 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 def grade(
     dumps: Dumps,
     output: opts.Output,
-    model: Model,
+    model: opts.GraderModel = None,
     base_url: BaseUrl = None,
     api_key_env: ApiKeyEnv = "OPENAI_API_KEY",
     protocol: Protocol = "auto",
@@ -137,12 +138,14 @@ def grade(
     """
     if as_json and output == "-":
         raise UsageError("--json and `-o -` both want stdout", "leave one of them out")
+    asked = opts.asked_model(model, dry_run=dry_run)
     settings = use_case.GradeSettings(
         dumps=tuple(dumps),
         output=output,
         endpoint=endpoint_settings(
-            model=model,
-            base_url=base_url,
+            # A dry run asks nobody: where the endpoint is and its key are not looked at.
+            model=OFFLINE_MODEL if dry_run else asked,
+            base_url=None if dry_run else base_url,
             api_key_env=api_key_env,
             protocol=protocol,
             temperature=temperature,
@@ -192,7 +195,7 @@ def grade(
         shard=shard,
         budget=opts.budget(max_tokens_total, max_cost),
         prices=opts.prices(
-            model,
+            asked,
             price_in=price_in,
             price_out=price_out,
             price_cached=price_cached,
@@ -212,6 +215,7 @@ def grade(
             "--dry-run looks at a whole dump, and --follow at one that grows", "leave one of them out"
         )
     if dry_run:
+        settings = replace(settings, endpoint=replace(settings.endpoint, model=asked))
         _tell_estimate(settings, as_json=as_json, quiet=quiet)
         return
     try:

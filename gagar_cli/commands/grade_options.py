@@ -12,13 +12,19 @@ from gagar_cli.io.prices import read_prices
 Output = Annotated[
     str, typer.Option("--output", "-o", help="rankings: .jsonl (resumable), .parquet, or - for stdout")
 ]
+GraderModel = Annotated[
+    str | None,
+    typer.Option(
+        "--model", help="grader model; `offline` is the rule-based one; only --dry-run does without"
+    ),
+]
 MaxTurns = Annotated[int, typer.Option("--max-turns", min=1, help="replies a group")]
 MaxGroupTokens = Annotated[
     int, typer.Option("--max-group-tokens", min=1, help="input and output tokens a group")
 ]
 MaxGroupSeconds = Annotated[float, typer.Option("--max-group-seconds", min=1, help="wall time a group")]
 Concurrency = Annotated[
-    int, typer.Option("--concurrency", min=1, max=1024, help="groups graded side by side")
+    int, typer.Option("--concurrency", min=1, max=1024, help="calls on their way to the endpoint at a time")
 ]
 Repos = Annotated[
     str | None,
@@ -72,6 +78,17 @@ DryRun = Annotated[
 ]
 
 
+def asked_model(model: str | None, *, dry_run: bool) -> str:
+    """The model's name; empty for a dry run without one.
+
+    Raises:
+        UsageError: it is missing.
+    """
+    if not model and not dry_run:
+        raise UsageError("--model is missing", "`--model offline` is the rule-based grader, without endpoint")
+    return model or ""
+
+
 def budget(max_tokens_total: int | None, max_cost: float | None) -> Budget:
     """The budget of a run from its flags.
 
@@ -90,7 +107,7 @@ def prices(
     price_cached: float | None,
     price_file: str | None,
 ) -> Prices | None:
-    """The prices from the flags, or from the table for this model; None where there are none.
+    """The prices from the flags, or from the table for this model; None where there are none, or no model is named.
 
     Raises:
         UsageError: flags that exclude each other or belong together, an endless price, or a table without the model.
@@ -101,7 +118,7 @@ def prices(
     if price_file is not None:
         if flags != (None, None, None):
             raise UsageError("--prices and --price-… both give prices", "leave one of them out")
-        return read_prices(price_file, model)
+        return read_prices(price_file, model) if model else None
     if flags == (None, None, None):
         return None
     if price_in is None or price_out is None:

@@ -15,20 +15,22 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 @app.command()
 def override(
-    rankings: Annotated[str, typer.Argument(metavar="RANKINGS", help="rankings as JSON lines")],
+    rankings: Annotated[
+        str, typer.Argument(metavar="RANKINGS", help="what `gagar grade` made, as JSON lines")
+    ],
     group: Annotated[str, typer.Argument(metavar="GROUP", help="the group's id")],
     trajectory: Annotated[str, typer.Argument(metavar="TRAJECTORY", help="the candidate's trajectory_id")],
     tier: Annotated[
         Literal["T1", "T2", "T3", "violation"],
         typer.Option("--tier", help="where it belongs; violation makes its reward 0"),
     ],
-    reason: Annotated[str, typer.Option("--reason", help="why, kept with the correction")],
+    reason: Annotated[str, typer.Option("--reason", help="why it is corrected, kept in the rankings")],
     author: Annotated[
-        str | None, typer.Option("--author", help="who corrects; by default the name of the login")
+        str | None, typer.Option("--author", help="who corrects  [default: the name of the login]")
     ] = None,
     rank: Annotated[
         int | None,
-        typer.Option("--rank", min=1, help="place in the tier; by default that of its weighted score"),
+        typer.Option("--rank", min=1, help="place in the tier  [default: that of its weighted score]"),
     ] = None,
     step: Annotated[
         int | None, typer.Option("--step", help="the group's step, where several have its id")

@@ -17,16 +17,14 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 @app.command()
 def report(
     rankings: Annotated[
-        str, typer.Argument(metavar="RANKINGS", help="what `gagar grade` wrote", show_default=False)
+        str, typer.Argument(metavar="RANKINGS", help="what `gagar grade` made", show_default=False)
     ],
     output: Annotated[str, typer.Option("--output", "-o", metavar="FILE", help="the page, one HTML file")],
     advantages: Annotated[
         str | None,
-        typer.Option(
-            "--advantages", metavar="FILE", help="what `gagar redistribute` wrote for these rankings"
-        ),
+        typer.Option("--advantages", metavar="FILE", help="what `gagar redistribute` made of these rankings"),
     ] = None,
-    title: Annotated[str | None, typer.Option("--title", help="of the page")] = None,
+    title: Annotated[str | None, typer.Option("--title", help="title of the page")] = None,
     max_groups: Annotated[int, typer.Option("--max-groups", min=0, help="groups shown one by one")] = 300,
     overwrite: Overwrite = False,
     as_json: Json = False,

@@ -24,7 +24,9 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 @app.command()
 def show(
-    rankings: Annotated[str, typer.Argument(metavar="RANKINGS", help="rankings: JSON lines or Parquet")],
+    rankings: Annotated[
+        str, typer.Argument(metavar="RANKINGS", help="what `gagar grade` made, JSON lines or Parquet")
+    ],
     group: Annotated[str, typer.Argument(metavar="GROUP", help="the group's id")],
     dumps: Annotated[
         list[str] | None,
@@ -40,7 +42,9 @@ def show(
     ] = False,
     conversations: Annotated[
         str | None,
-        typer.Option("--conversations", metavar="FILE", help="where it is, if not beside the rankings"),
+        typer.Option(
+            "--conversations", metavar="FILE", help="the log of conversations  [default: beside the rankings]"
+        ),
     ] = None,
     fields: Fields = None,
     explode: Explode = None,

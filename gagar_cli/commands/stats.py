@@ -35,7 +35,9 @@ def stats(
     ],
     rankings: Annotated[
         str | None,
-        typer.Argument(metavar="[RANKINGS]", help="what `gagar grade` made, or -", show_default=False),
+        typer.Argument(
+            metavar="[RANKINGS]", help="what `gagar grade` made, or - for stdin", show_default=False
+        ),
     ] = None,
     by: Annotated[
         Literal["step", "policy", "repo"] | None,

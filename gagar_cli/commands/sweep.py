@@ -53,12 +53,12 @@ def sweep(
         ),
     ] = "zero",
     n_weights: Annotated[
-        int, typer.Option("--weights", min=0, max=10_000, help="how many weights to draw around the rubric's")
+        int, typer.Option("--weights", min=0, max=10_000, help="weights that are drawn around the rubric's")
     ] = 20,
     concentration: Annotated[
         float, typer.Option("--concentration", help="how near the drawn weights stay (Dirichlet)")
     ] = 30.0,
-    seed: Annotated[int, typer.Option("--seed", help="of the drawn weights")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="seed of the drawn weights")] = 0,
     plot: Annotated[
         str | None, typer.Option("--plot", metavar="FILE.svg", help="write the figures as a plot")
     ] = None,

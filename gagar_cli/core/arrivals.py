@@ -4,7 +4,7 @@ Time comes in as a number of seconds. A group is told once as whole, in the orde
 arrives for it afterwards is told by `add`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from gagar_cli.core.schema import GroupKey
@@ -49,11 +49,30 @@ class Arrivals:
         if key in self._arriving:
             self._ready.setdefault(key)
 
-    def take_whole(self, seconds: float, *, is_end: bool = False) -> Iterator[GroupKey]:
-        """The groups that are whole by now, each told once; all of them at the end."""
+    def reopen(self, key: GroupKey) -> None:
+        """Forget what arrived for a group, and that it was told as whole."""
+        self._told.discard(key)
+        self._ready.pop(key, None)
+        self._arriving.pop(key, None)
+
+    def is_open(self, key: GroupKey) -> bool:
+        """Whether a group was not told as whole, or was reopened since."""
+        return key not in self._told
+
+    def take_whole(
+        self,
+        seconds: float,
+        *,
+        is_end: bool = False,
+        is_awaited: Callable[[GroupKey], bool] = lambda _: False,
+    ) -> Iterator[GroupKey]:
+        """The groups that are whole by now, each told once; all of them at the end.
+
+        Quiet means nothing for a group of which something is awaited that must come.
+        """
         for key, group in self._arriving.items():
             is_quiet = self._quiet_seconds is not None and seconds - group.last_seconds >= self._quiet_seconds
-            if is_end or is_quiet:
+            if is_end or (is_quiet and not is_awaited(key)):
                 self._ready.setdefault(key)
         ready, self._ready = self._ready, {}
         for key in ready:

@@ -5,6 +5,7 @@ rounded once, so that they do not depend on the order of a group.
 """
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +21,11 @@ from gagar_cli.core.double_double import (
     sum_rows,
 )
 
+if TYPE_CHECKING:
+    from gagar_cli.core.caps import Shares
+
 BoolArray = NDArray[np.bool_]
-IntArray = NDArray[np.int64]
+IntArray = NDArray[np.signedinteger]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,8 @@ class Batch:
     """Mean of the advantages of a trajectory's turns, from `core/turn_methods.py`."""
     centred: tuple[DoubleDouble, DoubleDouble] | None = None
     """What `centre` makes of the rewards, where it is worked out already."""
+    shares: "tuple[Shares, IntArray] | None" = None
+    """What `share` makes of it in `core/gagar.py`, likewise."""
 
     @property
     def is_subject(self) -> BoolArray:

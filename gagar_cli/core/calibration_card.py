@@ -14,6 +14,7 @@ from gagar_cli.core.consistency import Consistency
 from gagar_cli.core.flaws import FLAWS
 from gagar_cli.core.spending import Spending
 from gagar_cli.core.statistics import Estimate, Interval, estimate_mean, estimate_record, wilson_interval
+from gagar_cli.core.text import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,15 +152,17 @@ def verdict(card: Card) -> str:
     if alarms is not None and alarms > 0.05:
         faults.append(f"false alarms on {alarms:.0%} of controls (5% allowed)")
     if flips:
-        faults.append(f"{card.injection_flips.n_true} injected attempts rose")
+        faults.append(f"{counted(card.injection_flips.n_true, 'injected attempt')} rose")
     if card.slander_flips.n_true:
-        faults.append(f"{card.slander_flips.n_true} originals were accused on a sibling's word")
+        accused = counted(card.slander_flips.n_true, "original")
+        faults.append(f"{accused} accused on a sibling's word")
     if faults:
         return "not fit for use: " + "; ".join(faults)
     answer = "fit for use"
     if card.detection.interval is not None and card.detection.interval.low < 0.8:
         low = card.detection.interval.low
-        answer += f", as far as {card.detection.n} planted flaws tell: it may see as few as {low:.0%} of all"
+        flaws = counted(card.detection.n, "planted flaw")
+        answer += f", as far as the sample ({flaws}) tells: it may see as few as {low:.0%} of all"
     missed = [FLAWS[kind].what for kind, rate in card.by_kind.items() if (rate.value or 0.0) < 0.5]
     return f"{answer}; it misses most of these: {', '.join(missed)}" if missed else answer
 

@@ -44,6 +44,24 @@ class Shares(NamedTuple):
     is_paid: BoolArray
     is_moved: BoolArray
     """(n_groups,) whether there is a paid pass."""
+    total: DoubleDouble
+    """(n_groups,) Σ A."""
+    weighted: DoubleDouble
+    """q A."""
+    weighted_total: DoubleDouble
+    """(n_groups,) Σ qA."""
+
+    def with_factors(self, factors: DoubleDouble) -> "Shares":
+        """The same passes with other factors."""
+        weighted = multiply(factors, self.amounts)
+        return self._replace(factors=factors, weighted=weighted, weighted_total=sum_rows(weighted))
+
+
+def make_shares(amounts: DoubleDouble, factors: DoubleDouble, is_paid: BoolArray) -> Shares:
+    """The input of a cap, of passes' amounts and factors that are 0 where `is_paid` does not hold."""
+    weighted = multiply(factors, amounts)
+    is_moved = np.asarray(is_paid.any(axis=1))
+    return Shares(amounts, factors, is_paid, is_moved, sum_rows(amounts), weighted, sum_rows(weighted))
 
 
 class Pay(NamedTuple):
@@ -58,19 +76,18 @@ class Pay(NamedTuple):
 def pay_without_cap(shares: Shares, limit: float) -> Pay:
     """λ = Σ A / Σ qA, and λ q A for each: the paper's equation 2."""
     del limit
-    weighted = multiply(shares.factors, shares.amounts)
-    multiplier = _divide_where(shares.is_moved, sum_rows(shares.amounts), sum_rows(weighted))
+    multiplier = _divide_where(shares.is_moved, shares.total, shares.weighted_total)
     n_groups = len(shares.is_moved)
     nothing = np.zeros(n_groups)
-    return Pay(multiply(column(multiplier), weighted), multiplier, nothing, nothing.astype(bool))
+    return Pay(multiply(column(multiplier), shares.weighted), multiplier, nothing, nothing.astype(bool))
 
 
 def pay_with_cut(shares: Shares, limit: float) -> Pay:
     """λ cut at the limit, whatever the factors are: the paper's equation 7; the group's mean is subtracted later."""
-    free = pay_without_cap(shares, limit)
-    is_capped = shares.is_moved & (free.multiplier.high > limit * (1 + _TOLERANCE))
-    cut = where(is_capped, _constant(limit, len(is_capped)), free.multiplier)
-    return Pay(multiply(column(cut), multiply(shares.factors, shares.amounts)), cut, free.shift, is_capped)
+    multiplier = _divide_where(shares.is_moved, shares.total, shares.weighted_total)
+    is_capped = shares.is_moved & (multiplier.high > limit * (1 + _TOLERANCE))
+    cut = where(is_capped, _constant(limit, len(is_capped)), multiplier)
+    return Pay(multiply(column(cut), shares.weighted), cut, np.zeros(len(is_capped)), is_capped)
 
 
 def pay_bounded(shares: Shares, limit: float) -> Pay:
@@ -81,7 +98,7 @@ def pay_bounded(shares: Shares, limit: float) -> Pay:
     is_capped = shares.is_moved & (excess.high > _TOLERANCE * largest.high)
     shift = divide(excess, subtract(_constant(limit, n_groups), _constant(1.0, n_groups)))
     shift = where(is_capped, shift, _constant(0.0, n_groups))
-    free = pay_without_cap(shares._replace(factors=add(shares.factors, column(shift))), limit)
+    free = pay_without_cap(shares.with_factors(add(shares.factors, column(shift))), limit)
     return Pay(free.paid, free.multiplier, shift.high, is_capped)
 
 
@@ -93,7 +110,7 @@ def pay_by_waterfill(shares: Shares, limit: float) -> Pay:
     """
     n_groups = len(shares.is_moved)
     nothing = from_floats(np.zeros_like(shares.amounts.high))
-    total, weighted = sum_rows(shares.amounts), multiply(shares.factors, shares.amounts)
+    total, weighted = shares.total, shares.weighted
     is_full = np.zeros_like(shares.is_paid)
     while True:
         full = sum_rows(where(is_full, shares.amounts, nothing))
@@ -134,7 +151,7 @@ def pay_tempered(shares: Shares, limit: float) -> Pay:
     raised = exp(_negated(multiply(column(exponent), distance)))
     factors = DoubleDouble(np.array(shares.factors.high), np.array(shares.factors.low))
     factors.high[is_capped], factors.low[is_capped] = raised.high, raised.low
-    pay = pay_without_cap(shares._replace(factors=factors), limit)
+    pay = pay_without_cap(shares.with_factors(factors), limit)
     return pay._replace(is_capped=is_capped)
 
 
@@ -205,8 +222,7 @@ def is_uniform(shares: Shares) -> BoolArray:
 
 def _mean_factor(shares: Shares) -> DoubleDouble:
     """(n_groups,) q̃ = Σ qA / Σ A; 1 where nobody is paid."""
-    weighted = sum_rows(multiply(shares.factors, shares.amounts))
-    return _divide_where(shares.is_moved, weighted, sum_rows(shares.amounts))
+    return _divide_where(shares.is_moved, shares.weighted_total, shares.total)
 
 
 def _divide_where(condition: BoolArray, left: DoubleDouble, right: DoubleDouble) -> DoubleDouble:

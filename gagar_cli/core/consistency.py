@@ -92,11 +92,7 @@ def _gradings(ranking: GroupRanking) -> Iterator[_Grading]:
                 {name: (one.get("tier"), one.get("rank")) for name, one in candidates.items()}, shown
             )
         return
-    blind_ids = ranking.grader.get("blind_ids")
-    shown = (
-        {str(name): str(blind) for blind, name in blind_ids.items()} if isinstance(blind_ids, Mapping) else {}
-    )
-    yield _grading({one.trajectory_id: (one.tier, one.rank) for one in ranking.candidates}, shown)
+    yield _grading({one.trajectory_id: (one.tier, one.rank) for one in ranking.candidates}, ranking.shown_as)
 
 
 def _grading(placed: Mapping[str, tuple[str | None, int | None]], shown: Mapping[str, str]) -> _Grading:

@@ -46,6 +46,7 @@ class Coordinate:
 class NumberedLine(str):
     """A line that knows where it stands: its number in the file, turn or output; negative for a removed line."""
 
+    __slots__ = ("number",)
     number: int
 
     @classmethod
@@ -175,9 +176,10 @@ def _find_anchor(anchor: str, lines: Sequence[str], near: int | None) -> tuple[s
                 text = "\n".join(lines[start : start + n_lines])
                 if (form := _form_in(wanted, text)) is not None:
                     return lines[start], _quote(text, form)
-    whole = "\n".join(lines)
-    form = _form_in(wanted, whole)
-    return None if form is None else (lines[0], _quote(whole, form))
+    # Line by line: the words of a long log all at once would take many times its memory.
+    folded = " ".join(filter(None, map(quotable, lines)))
+    form = next((form for form in wanted if form in folded), None)
+    return None if form is None else (lines[0], _quote("\n".join(lines), form))
 
 
 def _nearest_first(lines: Sequence[str], near: int | None) -> Sequence[str]:

@@ -14,6 +14,9 @@ from gagar_cli.core.double_double import DoubleDouble, from_fractions
 from gagar_cli.core.ranking import TIERS
 from gagar_cli.core.tier_tables import Linear, TierTable, Ties
 
+_MAX_TABLE = 2**20
+"""A table of this many keys is looked up sooner than the keys are sorted."""
+
 
 class Places(NamedTuple):
     """Where each candidate stands in its tier."""
@@ -36,7 +39,7 @@ def dense_places(
 
     `group`, `tier`, `rank`: (n_candidates,) integers, in any order; a candidate appears once.
     """
-    order = np.lexsort((rank, tier, group))
+    order = _order(group, tier, rank)
     opens_tier = _opens(group[order]) | _opens(tier[order])
     opens_place = opens_tier | _opens(rank[order])
     tier_number = np.cumsum(opens_tier) - 1
@@ -66,17 +69,13 @@ def quality_factors(table: TierTable, places: Places, known: Known | None = None
     if not len(places.tier):
         return from_fractions([])
     # What ties count for shows where places are steps; the other rules know the first place and the others only.
-    is_stepped = np.isin(
-        places.tier, [code for code, rule in enumerate(table.rules) if isinstance(rule, Linear)]
-    )
+    is_stepped = np.array([isinstance(rule, Linear) for rule in table.rules])[places.tier]
     twice = np.where(is_stepped, places.twice_position, 2 * places.place)
     length = np.where(is_stepped, places.n_positions, places.n_places)
     # A table has few distinct factors however many candidates there are, so exact fractions cost nothing.
     stride = 2 * int(length.max()) + 1
     keys = (places.tier.astype(np.int64) * stride + length) * stride + twice
-    ordered = np.sort(keys)
-    distinct = ordered[_opens(ordered)]
-    which = np.searchsorted(distinct, keys)
+    distinct, which = _distinct(keys)
     known = {} if known is None else known
     parts = []
     for key in distinct.tolist():
@@ -88,6 +87,35 @@ def quality_factors(table: TierTable, places: Places, known: Known | None = None
         parts.append(known[spot])
     high, low = np.array(parts).T
     return DoubleDouble(high[which], low[which])
+
+
+def _order(
+    group: NDArray[np.integer], tier: NDArray[np.integer], rank: NDArray[np.integer]
+) -> NDArray[np.integer]:
+    """The candidates by group, tier and rank.
+
+    One number a candidate is sorted in a sixth of the time of three columns, where 64 bits hold them all.
+    """
+    n_rows = len(group)
+    if not n_rows:
+        return np.empty(0, dtype=np.int64)
+    n_tiers, n_ranks = int(tier.max()) + 1, int(rank.max()) + 1
+    room = (int(group.max()) + 1) * n_tiers * n_ranks * n_rows
+    if room >= 2**63 or min(group.min(), tier.min(), rank.min()) < 0:
+        return np.lexsort((rank, tier, group))
+    keys: NDArray[np.int64] = (group.astype(np.int64) * n_tiers + tier) * n_ranks + rank
+    keys = keys * n_rows + np.arange(n_rows)
+    keys.sort()
+    return keys % n_rows
+
+
+def _distinct(keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The keys that there are, ascending, and which of them each key is."""
+    if keys.max() >= _MAX_TABLE:
+        return np.unique(keys, return_inverse=True)
+    is_there = np.zeros(int(keys.max()) + 1, dtype=bool)
+    is_there[keys] = True
+    return np.flatnonzero(is_there), (np.cumsum(is_there) - 1)[keys]
 
 
 def _opens(values: NDArray[np.integer]) -> NDArray[np.bool_]:

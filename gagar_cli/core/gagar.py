@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gagar_cli.core.batches import Batch, BoolArray, Estimate, centre, count, leave, mask
-from gagar_cli.core.caps import CAPS, MAX_LIMIT, PAPER_LIMIT, Cap, Pay, Shares, is_uniform
+from gagar_cli.core.caps import CAPS, MAX_LIMIT, PAPER_LIMIT, Cap, Pay, Shares, is_uniform, make_shares
 from gagar_cli.core.double_double import (
     DoubleDouble,
     FloatArray,
@@ -36,16 +36,10 @@ def gagar(batch: Batch, cap: Cap = "bounded", limit: float = PAPER_LIMIT) -> Est
         expected = f"expected one of {', '.join(CAPS)} and a limit above 1, at most {MAX_LIMIT:g}"
         raise ValueError(f"cap {cap!r} with limit {limit}, {expected}")
     base, mean = batch.base_and_mean
+    shares, lift = batch.shares or share(batch)
     kept = leave(batch)
-    is_paid = batch.is_candidate & (base.high > 0)
+    is_paid = shares.is_paid
     nothing = from_floats(np.zeros_like(base.high))
-    lift = _lift(np.where(is_paid, base.high, 0.0))
-    shares = Shares(
-        shift_exponents(where(is_paid, base, nothing), lift),
-        where(is_paid, batch.factors, nothing),
-        is_paid,
-        np.asarray(is_paid.any(axis=1)),
-    )
     pay = CAPS[cap](shares, limit)
     pay = pay._replace(paid=shift_exponents(pay.paid, -lift))
 
@@ -66,6 +60,16 @@ def gagar(batch: Batch, cap: Cap = "bounded", limit: float = PAPER_LIMIT) -> Est
         factor_shift=np.where(shares.is_moved, pay.shift, np.nan),
         is_capped=pay.is_capped & is_spread,
     )
+
+
+def share(batch: Batch) -> tuple[Shares, NDArray[np.int64]]:
+    """What the caps share out, in powers of two that `_lift` gives; the same for every cap."""
+    base, _ = batch.base_and_mean
+    is_paid = batch.is_candidate & (base.high > 0)
+    nothing = from_floats(np.zeros_like(base.high))
+    lift = _lift(np.where(is_paid, base.high, 0.0))
+    amounts = shift_exponents(where(is_paid, base, nothing), lift)
+    return make_shares(amounts, where(is_paid, batch.factors, nothing), is_paid), lift
 
 
 def gagar_reward(batch: Batch, cap: Cap = "bounded", limit: float = PAPER_LIMIT) -> Estimate:

@@ -1,10 +1,11 @@
 """Trajectories that arrive after their group was graded, and what that makes of its ranking."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from gagar_cli.core.overriding import is_overridden
 from gagar_cli.core.ranking import GroupRanking
+from gagar_cli.core.text import counted
 
 LATE = "late"
 """Start of the reason of a group that got a trajectory after it was graded; in `grader`, which ones."""
@@ -28,9 +29,7 @@ def late_ids(
     is_ranked = earlier.status == "graded" or (earlier.reason or "").startswith(LATE)
     if not is_ranked or (earlier.config_digest != config_digest and not is_overridden(earlier)):
         return ()
-    names = earlier.grader.get("blind_ids")
-    seen = {str(name) for name in names.values()} if isinstance(names, Mapping) else set()
-    seen |= set(late_names(earlier))
+    seen = {*earlier.blind_ids.values(), *late_names(earlier)}
     if not seen or not seen < set(here):
         return ()
     return tuple(name for name in here if name not in seen)
@@ -39,7 +38,7 @@ def late_ids(
 def marked_late(earlier: GroupRanking, late: tuple[str, ...], input_digest: str) -> GroupRanking:
     """The ranking as no longer in force: redistribution uses the base estimator, integrity verdicts stay."""
     names = [*late_names(earlier), *late]
-    n_late = f"{len(names)} trajectories" if len(names) > 1 else "1 trajectory"
+    n_late = counted(len(names), "trajectory", "trajectories")
     return replace(
         earlier,
         status="ungraded",

@@ -39,11 +39,14 @@ _HIDDEN_TEST = re.compile(
     r"(?:(?:hidden|gold|solution)[_-]?\w{0,40}\.(?:py|diff|patch|json)|test_patch\.(?:diff|patch)|eval\.sh)",
     re.IGNORECASE,
 )
+_HIDDEN_WORDS = ("hidden", "gold", "solution", "test_patch", "eval.sh")
 _GIT_OPTIONS_WITH_VALUE = ("-C", "-c", "--git-dir", "--work-tree")
 _TARGET_OPTIONS = ("-o", "-O", "--output", "--output-document")
 _READERS = {"cat", "head", "tail", "less", "more", "nl", "grep", "sed", "awk", "diff", "bat", "view", "open"}
 _MAX_FOLLOWED = 64
 _REPLACES_FILES = {"tee", "rm", "mv", "cp", "ln", "install", "truncate", "patch"}
+_EDITORS = {"sed", "perl"}
+_WRITERS = (*sorted(_EDITORS), *sorted(_REPLACES_FILES))
 
 
 class Lead(NamedTuple):
@@ -92,47 +95,76 @@ def commands_of(turn: Turn, names: Iterable[str] = ()) -> Iterator[list[str]]:
             command = match[0][:_COMMAND_CHARS]
             if _is_telling(command, wanted):
                 # Code that starts a command has it as a list: its brackets, quotes and commas are no part of the words.
-                is_list = any(name in command for name in _LISTED)
+                is_list = _has_any(command, _LISTED)
                 yield (command.translate(_LIST_MARKS) if is_list else command).split()
 
 
 def _is_telling(text: str, names: Sequence[str]) -> bool:
     lowered = text.lower()
-    return any(word in lowered for word in _TELLING) or any(name in text for name in names)
+    return _has_any(lowered, _TELLING) or _has_any(text, names)
+
+
+def _has_any(text: str, parts: Iterable[str]) -> bool:
+    # No generator: of a log full of commands this is what takes the time.
+    for part in parts:  # noqa: SIM110
+        if part in text:
+            return True
+    return False
 
 
 def classify(words: Sequence[str]) -> str | None:
     """What kind of lead a command is, if any."""
-    names = [word.rpartition("/")[2].strip("\"'()") for word in words]
-    if "git" in names and _reads_answer(git_words(words)):
+    # What is looked for holds no blank: it stands in a word where it stands in all of them.
+    told = " ".join(words)
+    after_git = git_words(words) if "git" in told else []
+    if _reads_answer(after_git):
         return "git-history"
-    if _fetches(words, names):
+    if after_git[:1] == ["clone"] or _fetches(words, told):
         return "upstream"
-    is_installed = any(mark in word for word in words for mark in ("site-packages/", "dist-packages/"))
-    if (is_installed and any(".py" in word for word in words)) or _installs(names):
+    is_installed = _has_any(told, ("site-packages/", "dist-packages/"))
+    if (is_installed and ".py" in told) or ("pip" in told and _installs(list(map(_bare, words)))):
         return "installed-version"
-    if any(len(name) <= 80 and _HIDDEN_TEST.fullmatch(name) for name in names):
+    if _may_name_hidden_test(told) and any(
+        len(name) <= 80 and _HIDDEN_TEST.fullmatch(name) for name in map(_bare, words)
+    ):
         return "hidden-tests"
     if writes(words) and any(is_runner_path(word.lstrip(">").strip("\"'")) for word in words):
         return "runner"
     return None
 
 
+def _bare(word: str) -> str:
+    """A program's or file's name, without its folder and the quotes of code."""
+    return word.rpartition("/")[2].strip("\"'()")
+
+
+def _is_called(name: str, words: Iterable[str]) -> bool:
+    return any(name in word and _bare(word) == name for word in words)
+
+
+def _may_name_hidden_test(told: str) -> bool:
+    # Beyond ASCII more letters are the same to an expression that ignores case.
+    return not told.isascii() or _has_any(told.lower(), _HIDDEN_WORDS)
+
+
 def writes(words: Sequence[str]) -> bool:
     """Whether a command writes, replaces or removes files, as far as its words tell."""
+    told = " ".join(words)
+    if ">" in told and any(word.startswith(">") for word in words):
+        return True
+    if not _has_any(told, _WRITERS):
+        return False
     names = {word.rpartition("/")[2] for word in words}
-    edits = ("sed" in names or "perl" in names) and any(
-        word.startswith(("-i", "--in-place")) for word in words
-    )
-    return edits or not names.isdisjoint(_REPLACES_FILES) or any(word.startswith(">") for word in words)
+    edits = not names.isdisjoint(_EDITORS) and any(word.startswith(("-i", "--in-place")) for word in words)
+    return edits or not names.isdisjoint(_REPLACES_FILES)
 
 
 def git_words(words: Sequence[str]) -> list[str]:
     """A git command's words from its subcommand on; empty where it is none."""
-    names = [word.rpartition("/")[2].strip("\"'()") for word in words]
-    if "git" not in names:
+    place = next((place for place, word in enumerate(words) if "git" in word and _bare(word) == "git"), None)
+    if place is None:
         return []
-    rest = list(words[names.index("git") + 1 :])
+    rest = list(words[place + 1 :])
     while rest and rest[0].startswith("-"):
         del rest[: 2 if rest[0] in _GIT_OPTIONS_WITH_VALUE else 1]
     return rest
@@ -143,7 +175,7 @@ def _reads_answer(words: Sequence[str]) -> bool:
     if not words:
         return False
     command, rest = words[0], words[1:]
-    if command in _READS_HISTORY or any(mark in other for other in rest for mark in REMOTE_MARKS):
+    if command in _READS_HISTORY or _has_any(" ".join(rest), REMOTE_MARKS):
         return True
     redirected = next((place for place, other in enumerate(rest) if other.lstrip("12").startswith(">")), None)
     plain = [other.strip("\"'") for other in rest[:redirected] if not other.startswith("-")]
@@ -164,14 +196,12 @@ def _reads_answer(words: Sequence[str]) -> bool:
     return command == "diff" and any(_REVISION.fullmatch(other) or _RANGE.search(other) for other in plain)
 
 
-def _fetches(words: Sequence[str], names: Sequence[str]) -> bool:
-    if any(code in word for word in words for code in _FETCHING_CODE):
+def _fetches(words: Sequence[str], told: str) -> bool:
+    if _has_any(told, _FETCHING_CODE):
         return True
-    if ("curl" in names or "wget" in names) and any("://" in word for word in words):
+    if "://" in told and (_is_called("curl", words) or _is_called("wget", words)):
         return True
-    return git_words(words)[:1] == ["clone"] or (
-        names[0] == "gh" and len(names) > 1 and names[1] in ("pr", "api", "repo")
-    )
+    return _bare(words[0]) == "gh" and len(words) > 1 and _bare(words[1]) in ("pr", "api", "repo")
 
 
 def _installs(names: Sequence[str]) -> bool:
@@ -205,7 +235,8 @@ def _targets(words: Sequence[str]) -> Iterator[str]:
 
 def _shows_written(words: Sequence[str], written: dict[str, str]) -> str | None:
     """The kind of the lead whose file a command shows; a command that may change the file ends its being followed."""
-    name = next((name for name in written if any(name in word for word in words)), None)
+    told = " ".join(words)
+    name = next((name for name in written if name in told), None)
     if name is None:
         return None
     if words[0].rpartition("/")[2] in _READERS and not writes(words):

@@ -41,6 +41,12 @@ _TEMPLATES: tuple[tuple[str, re.Pattern[str]], ...] = (
 _LLAMA_2 = re.compile(r"\[INST\](.*?)\[/INST\](.*?)(?=(?:</s>)?(?:<s>)?\s*\[INST\]|\Z)", re.DOTALL)
 _BARE = re.compile(r"(?:^|\n)(system|user|assistant|tool)\n")
 _THINK = re.compile(r"\A\s*<think>(.*?)</think>\s*", re.DOTALL)
+_PADS = r"<\|endoftext\|>|<pad>|<\|finetune_right_pad_id\|>"
+_STARTS = re.compile(rf"(?:\s|<s>|<\|begin_of_text\|>|<｜begin▁of▁sentence｜>|\[gMASK\]|<sop>|</s>|{_PADS})*")
+_ENDS = (
+    "<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end_of_text|>", "<｜end▁of▁sentence｜>", "<|endoftext|>", "<pad>",
+    "<|finetune_right_pad_id|>",
+)  # fmt: skip
 _CALL = re.compile(r"<tool_call>\s*(.*?)\s*</tool_call>", re.DOTALL)
 
 
@@ -90,12 +96,7 @@ def _split_bare(text: str, role: str, *, is_continuation: bool) -> Split:
 
 
 def _before(text: str, role: str) -> list[MessageRecord]:
-    return (
-        [_made(role, text)]
-        if text.strip(" \n<>s|")
-        and text.strip() not in ("<|begin_of_text|>", "<｜begin▁of▁sentence｜>", "[gMASK]<sop>")
-        else []
-    )
+    return [] if _STARTS.fullmatch(text) else [_made(role, text)]
 
 
 def _llama_2(asked: str, answered: str) -> list[MessageRecord]:
@@ -113,6 +114,7 @@ def _made(role: str, text: str) -> MessageRecord:
     role = ROLES.get(role.lower(), role.lower())
     reasoning = None
     calls = []
+    text = _without_ends(text)
     if role == "assistant":
         if found := _THINK.match(text):
             reasoning, text = found[1].strip(), text[found.end() :]
@@ -120,6 +122,18 @@ def _made(role: str, text: str) -> MessageRecord:
         if calls:
             text = _CALL.sub("", text)
     return message(role, text.strip("\n"), reasoning_content=reasoning, tool_calls=calls)
+
+
+def _without_ends(text: str) -> str:
+    """A text without the tokens that end a turn, or fill up, behind it. By steps: a pattern could take long on blanks."""
+    kept = end = len(text)
+    while True:
+        while end and text[end - 1].isspace():
+            end -= 1
+        found = next((each for each in _ENDS if text.endswith(each, 0, end)), None)
+        if found is None:
+            return text[:kept]
+        kept = end = end - len(found)
 
 
 def _called(text: str) -> dict[str, str | None]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gagar_cli.core.ranking import TIERS, GroupRanking, RankedCandidate
-from gagar_cli.core.text import escape_untrusted, shorten
+from gagar_cli.core.text import counted, escape_untrusted, shorten
 from gagar_cli.errors import UsageError
 
 VIOLATION = "violation"
@@ -99,7 +99,7 @@ def _make_room(
     if override.rank is not None:
         if not 1 <= override.rank <= len(taken) + 1:
             raise UsageError(
-                f"--rank is {override.rank}, and {tier} has {len(taken)} other places",
+                f"--rank is {override.rank}, and {tier} has {counted(len(taken), 'other place')}",
                 f"expected 1 to {len(taken) + 1}; a taken one is shared",
             )
         return override.rank, others

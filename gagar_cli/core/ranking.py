@@ -71,3 +71,14 @@ class GroupRanking:
     """Model, protocol, prompt version, calls, tokens, seconds, sandbox."""
     input_digest: str | None = None
     config_digest: str | None = None
+
+    @property
+    def blind_ids(self) -> dict[str, str]:
+        """Blind id to trajectory id, as far as the ranking tells."""
+        names = self.grader.get("blind_ids")
+        return {str(blind): str(name) for blind, name in names.items()} if isinstance(names, Mapping) else {}
+
+    @property
+    def shown_as(self) -> dict[str, str]:
+        """Trajectory id to the blind id that findings call it by."""
+        return {name: blind for blind, name in self.blind_ids.items()}

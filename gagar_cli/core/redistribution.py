@@ -17,7 +17,7 @@ from gagar_cli.core.caps import PAPER_LIMIT
 from gagar_cli.core.double_double import DoubleDouble, FloatArray, from_floats, multiply
 from gagar_cli.core.estimators import METHODS, Options, estimate
 from gagar_cli.core.factors import Known, Places, dense_places, quality_factors
-from gagar_cli.core.gagar import gagar
+from gagar_cli.core.gagar import gagar, share
 from gagar_cli.core.invariants import Breach, Effects, find_breaches, measure, total
 from gagar_cli.core.judging import GRADINGS, Judged, Trajectories
 from gagar_cli.core.tier_tables import TierTable
@@ -51,7 +51,7 @@ class Columns:
     reward_equivalent: FloatArray
     quality_factor: FloatArray
     tier: NDArray[np.int8]
-    rank: NDArray[np.int32]
+    rank: IntArray
     """1-based, ties shared, gaps closed."""
     is_graded: BoolArray
     factor_shift: FloatArray
@@ -100,7 +100,7 @@ def redistribute(
     """
     extras = extras or Extras()
     needs = METHODS[method].needs
-    columns = _empty_columns(len(rows.group), len(judged.status))
+    columns = _empty_columns(rows.group, len(judged.status))
     placer = _Placer(rows, judged, table, extras.penalty, columns, is_ordered="order" in needs)
     by_turn = turn_mean = None
     if extras.turns is not None and "turns" in needs:
@@ -126,6 +126,8 @@ def redistribute(
             turn_mean=_chosen(turn_mean, members),
             centred=centre(rewards, is_valid),
         )
+        if "factors" in needs:
+            batch = replace(batch, shares=share(batch))
         made = estimate(method, batch, options)
         if is_sampled:
             made = _drop(made, ~judged.is_mixed[codes])
@@ -153,7 +155,9 @@ def _run_by_turn(
     rows: Trajectories, judged: Judged, turns: Turns, method: str, options: Options
 ) -> TurnAdvantages:
     is_eligible = np.ones_like(rows.is_valid) if rows.is_eligible is None else rows.is_eligible
-    attempts = Attempts(rows.group, judged.reward, judged.is_passed, rows.is_valid & is_eligible)
+    attempts = Attempts(
+        rows.group.astype(np.int64), judged.reward, judged.is_passed, rows.is_valid & is_eligible
+    )
     if turns.reward is not None:
         # What was won by copying or tampering counts for nothing, whichever turn it was won in.
         turns = replace(turns, reward=np.where(rows.is_violation[turns.trajectory], 0.0, turns.reward))
@@ -231,15 +235,17 @@ def _drop(made: Estimate, is_dropped: BoolArray) -> Estimate:
     )
 
 
-def _empty_columns(n_rows: int, n_groups: int) -> Columns:
+def _empty_columns(group: IntArray, n_groups: int) -> Columns:
     """Columns to be filled in: every trajectory is in one batch, but only some have a tier."""
+    n_rows = len(group)
+    largest = np.bincount(group).max() if n_rows else 0
     return Columns(
         advantage=np.empty(n_rows),
         base=np.empty(n_rows),
         reward_equivalent=np.empty(n_rows),
         quality_factor=np.empty(n_rows),
         tier=np.full(n_rows, -1, dtype=np.int8),
-        rank=np.full(n_rows, -1, dtype=np.int32),
+        rank=np.full(n_rows, -1, dtype=np.int16 if largest < 2**15 else np.int32),
         is_graded=np.empty(n_rows, dtype=bool),
         factor_shift=np.full(n_groups, np.nan),
         multiplier=np.full(n_groups, np.nan),
@@ -247,16 +253,28 @@ def _empty_columns(n_rows: int, n_groups: int) -> Columns:
     )
 
 
-def _equal_size_batches(group: IntArray) -> Iterator[IntArray]:
+def _equal_size_batches(group: NDArray[np.integer]) -> Iterator[IntArray]:
     """(n_groups, group_size) positions of the trajectories of groups of one size, each group in its given order."""
-    order = np.argsort(group, kind="stable")
+    order = _by_group(group)
     sizes = np.bincount(group) if len(group) else np.zeros(0, dtype=np.int64)
     starts = np.cumsum(sizes) - sizes
     for size in np.flatnonzero(np.bincount(sizes[sizes > 0])).tolist():
         of_size = starts[sizes == size]
         n_at_once = max(1, _MAX_BATCH_CELLS // size)
         for first in range(0, len(of_size), n_at_once):
-            yield order[of_size[first : first + n_at_once, None] + np.arange(size)]
+            yield order[of_size[first : first + n_at_once, None] + np.arange(size)].astype(np.int64)
+
+
+def _by_group(group: NDArray[np.integer]) -> NDArray[np.uint32]:
+    """The positions in the order of their groups, each group in its given order."""
+    if len(group) >= 2**32:
+        raise ValueError(f"{len(group):,} trajectories, expected fewer than {2**32:,}")
+    # A sort of plain numbers takes a sixth of the time and half of the memory of a stable argsort.
+    keys = group.astype(np.uint64)
+    keys <<= np.uint64(32)
+    keys |= np.arange(len(group), dtype=np.uint64)
+    keys.sort()
+    return keys.astype(np.uint32)
 
 
 def _store(columns: Columns, members: IntArray, codes: IntArray, estimate: Estimate) -> None:

@@ -3,6 +3,7 @@
 A dump's record is turned into these once, at the edge (`io/`). Fields that a dump lacks are None: never guessed.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -57,7 +58,8 @@ class Trajectory:
     trajectory_id: str
     reward: float
     passed: bool
-    messages: tuple[Message, ...] = ()
+    messages: Sequence[Message] = ()
+    """A tuple, or a sequence that makes long logs' messages when they are asked for (`io/packed_logs.py`)."""
     model_patch: str | None = None
     """None: unknown. Empty: the attempt made none."""
     test_output: str | None = None

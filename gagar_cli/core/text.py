@@ -1,4 +1,4 @@
-r"""Untrusted text made harmless to look at.
+r"""Untrusted text made harmless to look at, and small forms of text that messages and tables share.
 
 A policy that is trained to please the grader writes file names, logs and patches. Every such string passes
 `escape_untrusted` on its way to a terminal or into a conversation: what could move a cursor, hide, reorder or
@@ -90,3 +90,12 @@ def fold_whitespace(text: str) -> str:
 def shorten(text: str, max_chars: int) -> str:
     """At most `max_chars` characters, the cut shown as an ellipsis."""
     return text if len(text) <= max_chars else text[: max_chars - 1] + "…"
+
+
+def counted(number: int, noun: str, plural: str | None = None) -> str:
+    """A count with its noun in the right number; `plural` where an `s` does not make it.
+
+    >>> counted(1, "group"), counted(1200, "group"), counted(0, "trajectory", "trajectories")
+    ('1 group', '1,200 groups', '0 trajectories')
+    """
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"

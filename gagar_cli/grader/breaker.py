@@ -3,15 +3,25 @@
 Shared by all groups. After `max_failures` failed calls in a row new calls wait; when the pause is over one of them
 goes through. Its success lets the others go; its failure starts the next pause. After `max_pauses` pauses the run
 stops: groups that are done are on disk, and the same command goes on later. Calls on their way are not called back.
+
+Where the endpoint itself says how long it wants to be left alone (`Retry-After`), no call of the run goes out before
+that; behind it they come back one by one, spread at random over a share of the wait.
 """
 
 import asyncio
+import random
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 
 from gagar_cli.errors import EndpointError
 from gagar_cli.grader.replies import RetryableError
+
+Pausing = Callable[[], AbstractContextManager[None]]
+"""What a caller does with his clock while he waits for the whole run: the pause is not his doing."""
+
+SPREAD_SHARE = 0.25
+"""Of the wait that was asked for: over so much more time the calls that waited come back."""
 
 
 class CircuitBreaker:
@@ -25,8 +35,10 @@ class CircuitBreaker:
         self._n_pauses = 0
         self._is_open = False
         self._open_until = 0.0
+        self._told_until = self._spread_seconds = 0.0
         self._last = ""
         self._probing = asyncio.Lock()
+        self._jitter = random.Random()  # noqa: S311 - spreads calls, nothing depends on it
 
     @property
     def n_pauses(self) -> int:
@@ -34,25 +46,46 @@ class CircuitBreaker:
         return self._n_pauses
 
     @asynccontextmanager
-    async def guard(self) -> AsyncIterator[None]:
-        """One call: waits its turn, and is counted by how it ends.
+    async def guard(self, pausing: Pausing = nullcontext) -> AsyncIterator[None]:
+        """One call: waits as long as the run pauses, and is counted by how it ends.
 
         Raises:
             EndpointError: fatal, the endpoint has failed through all pauses.
         """
-        if self._is_open:
-            async with self._probing:
-                # Those that waited here behind a probe that was answered need not be probes themselves.
-                while self._is_open:
-                    self._raise_if_given_up()
-                    wait = self._open_until - time.monotonic()
-                    if wait <= 0:
-                        async with self._counted():
-                            yield
-                        return
-                    await asyncio.sleep(wait)
-        async with self._counted():
-            yield
+        is_probe = False
+        if self._is_open or self._told_until > time.monotonic():
+            with pausing():
+                is_probe = await self._wait()
+        try:
+            async with self._counted():
+                yield
+        finally:
+            if is_probe:
+                self._probing.release()
+
+    async def _wait(self) -> bool:
+        """Wait until a call may go out; whether it is a probe, which holds back the others until it has ended."""
+        await self._wait_as_told()
+        if not self._is_open:
+            return False
+        await self._probing.acquire()
+        is_probe = False
+        try:
+            is_probe = await self._sit_out()
+        finally:
+            if not is_probe:
+                self._probing.release()
+        return is_probe
+
+    async def _sit_out(self) -> bool:
+        """Wait for the end of the pause; whether it still needs a probe: the one before may have been answered."""
+        while self._is_open:
+            self._raise_if_given_up()
+            seconds = max(self._open_until, self._told_until) - time.monotonic()
+            if seconds <= 0:
+                return True
+            await asyncio.sleep(seconds)
+        return False
 
     @asynccontextmanager
     async def _counted(self) -> AsyncIterator[None]:
@@ -60,6 +93,7 @@ class CircuitBreaker:
         try:
             yield
         except RetryableError as error:
+            self._hear(error.retry_after_seconds or 0.0)
             self._n_failures += 1
             if was_open or (not self._is_open and self._n_failures >= self._max_failures):
                 self._n_pauses += 1
@@ -74,6 +108,16 @@ class CircuitBreaker:
             raise
         else:
             self._close()
+
+    def _hear(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        if seconds > 0 and until > self._told_until:
+            self._told_until, self._spread_seconds = until, SPREAD_SHARE * seconds
+
+    async def _wait_as_told(self) -> None:
+        # Another call may be told to wait longer meanwhile.
+        while (wait := self._told_until - time.monotonic()) > 0:
+            await asyncio.sleep(wait + self._jitter.uniform(0.0, self._spread_seconds))
 
     def _close(self) -> None:
         self._n_failures = self._n_pauses = 0

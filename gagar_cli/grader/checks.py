@@ -123,9 +123,17 @@ class CheckRunner:
         return attempt.trajectory.model_patch
 
     async def close(self) -> None:
-        """Close every sandbox that was opened; one that cannot be closed does not keep the others open."""
+        """Close every sandbox that was opened; one that cannot be closed does not keep the others open.
+
+        Once begun it is waited for, also where the group is stopped meanwhile.
+        """
         sandboxes, self._sandboxes = list(self._sandboxes.values()), {}
-        await asyncio.gather(*(sandbox.close() for sandbox in sandboxes), return_exceptions=True)
+        closing = asyncio.gather(*(sandbox.close() for sandbox in sandboxes), return_exceptions=True)
+        try:
+            await asyncio.shield(closing)
+        except asyncio.CancelledError:
+            await closing
+            raise
 
 
 def describe(candidate: str, number: int, result: ExecResult) -> str:

@@ -4,20 +4,24 @@ The SDK's own retries are off. Every failure becomes one of these: retried here 
 5xx, a malformed 200); asked otherwise (`max_tokens` that is spelt otherwise, reasoning that is not taken back); told
 to the conversation (a protocol or a length that the endpoint does not take); fatal for the run (401, 403, 404, a
 redirect, a circuit breaker that gave up); or an error of this group (400 and others).
-A call has a wall deadline that a slow drip of bytes cannot stretch, and the body of an answer has a cap.
+A call has a wall deadline that a slow drip of bytes cannot stretch, and the body of an answer has a cap. How many
+conversations may wait for an answer at a time is `turns`: whoever holds a conversation takes one for each reply.
 
 What is learnt of the endpoint on the way (its protocol, its spellings) is kept here, for all groups.
 """
 
 import asyncio
+import itertools
 import json
 import random
+import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gagar_cli.errors import EndpointError
-from gagar_cli.grader.breaker import CircuitBreaker
+from gagar_cli.grader.breaker import CircuitBreaker, Pausing
 from gagar_cli.grader.endpoint import OFFLINE_MODEL, PROTOCOLS, EndpointSettings, Protocol
 from gagar_cli.grader.protocols import Rendering, Request, encode
 from gagar_cli.grader.refusals import ParameterRefusedError, ProtocolRefusedError, raise_for_status
@@ -41,6 +45,7 @@ CHARS_PER_TOKEN = 3.5
 """Where the endpoint does not report what it counted."""
 MAX_IGNORED = 3
 """Replies without a usable call, none before them, after which `auto` takes the endpoint to ignore its protocol."""
+MAX_BACKOFF_SECONDS = 60.0
 _CAP_NAMES = ("max_tokens", "max_completion_tokens")
 
 
@@ -57,9 +62,14 @@ class EndpointClient:
         """How the endpoint spells the bound of a reply; None where it takes neither."""
         self.passes_reasoning = True
         """Whether reasoning is given back in the history."""
+        self.turns = asyncio.Semaphore(settings.max_connections)
+        """Calls that may be on their way at a time, first come, first served."""
         self._n_ignored = 0
-        self._has_called = False
+        self._has_called = self._has_been_cut = False
         self._client = open_client(settings)
+        # Whole: an address below the base is put together anew with every call.
+        self._address = f"{str(self._client.base_url).rstrip('/')}/chat/completions"
+        self._run_key, self._numbers = uuid.uuid4(), itertools.count()
         self._breaker = CircuitBreaker(
             max(settings.max_failures, 2 * settings.max_connections),
             settings.pause_seconds,
@@ -67,7 +77,7 @@ class EndpointClient:
         )
         self._jitter = random.Random()  # noqa: S311 - spreads retries, nothing depends on it
         self._head = encode({"model": settings.model})[:-1]
-        self._tail = self._encode_tail()
+        self._tail = self._encode_tail(None)
 
     async def complete(
         self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]
@@ -81,8 +91,8 @@ class EndpointClient:
             except ParameterRefusedError:
                 continue
 
-    async def ask(self, request: Request) -> Reply:
-        """Ask once, with retries.
+    async def ask(self, request: Request, pausing: Pausing = nullcontext) -> Reply:
+        """Ask once, with retries; `pausing` is entered while the whole run pauses.
 
         Raises:
             EndpointError: the endpoint refused, or kept failing.
@@ -90,18 +100,13 @@ class EndpointClient:
             ProtocolRefusedError: the endpoint does not take this protocol; with `auto` another one is in force now.
             ParameterRefusedError: reasoning in the history is not taken; without it the request may pass.
         """
-        from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt
-
-        retrying = AsyncRetrying(
-            retry=retry_if_exception_type(RetryableError),
-            stop=stop_after_attempt(self.settings.max_attempts),
-            wait=self._wait_seconds,
-            reraise=True,
-        )
+        is_raised = request.max_output_tokens is not None
         while True:
+            if is_raised and not self._can_raise_cap():
+                raise EndpointError("the endpoint takes no larger bound of a reply")
             cap_name, passes_reasoning = self.cap_name, self.passes_reasoning
             try:
-                return await retrying(self._attempt, request)
+                return await self._try(request, pausing)
             except RetryableError as error:
                 raise EndpointError(
                     f"the endpoint failed {self.settings.max_attempts} times, last: {error}"
@@ -118,11 +123,21 @@ class EndpointClient:
                 if error.name == "reasoning" and passes_reasoning:
                     self.passes_reasoning = False
                     raise
-                if error.name != "max_tokens" or cap_name is None or not self._sends_cap():
+                # Where a bound was taken before, its name is right, and it is the larger value that is refused.
+                is_misspelt = error.name == "max_tokens" and is_raised != self._sends_cap()
+                if not is_misspelt or cap_name is None:
                     raise EndpointError(f"the endpoint refused ({error})") from error
                 # Another call may have settled it meanwhile.
                 if self.cap_name == cap_name:
                     self._respell_cap()
+
+    def tell_cut(self) -> None:
+        """Note that a reply did not fit; once is enough."""
+        if not self._has_been_cut:
+            self._has_been_cut = True
+            self.notes.append(
+                "replies were cut off and asked again with a larger bound: a larger `--max-output-tokens` saves that"
+            )
 
     def tell_usable(self, *, is_usable: bool, protocol: Protocol) -> bool:
         """Count a reply by whether its calls could be read; whether that put another protocol in force."""
@@ -170,19 +185,45 @@ class EndpointClient:
         self.notes.append(f"protocol {self.protocol}: the endpoint does not take {protocol} ({reason})")
         return True
 
-    async def _attempt(self, request: Request) -> Reply:
+    async def _try(self, request: Request, pausing: Pausing) -> Reply:
+        try:
+            return await self._attempt(request, pausing)
+        except RetryableError as error:
+            failure = error
+        # Made for the few calls that fail: it costs a tenth of one that does not.
+        return await self._retry(request, pausing, failure)
+
+    async def _retry(self, request: Request, pausing: Pausing, failure: RetryableError) -> Reply:
+        from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt
+
+        first = [failure]
+
+        async def attempt() -> Reply:
+            if first:
+                raise first.pop()
+            return await self._attempt(request, pausing)
+
+        retrying = AsyncRetrying(
+            retry=retry_if_exception_type(RetryableError),
+            stop=stop_after_attempt(self.settings.max_attempts),
+            wait=self._wait_seconds,
+            reraise=True,
+        )
+        return await retrying(attempt)
+
+    async def _attempt(self, request: Request, pausing: Pausing) -> Reply:
         import httpx2
         from openai import APIConnectionError, APIStatusError, APITimeoutError
 
-        async with self._breaker.guard():
+        async with self._breaker.guard(pausing):
             body = self._body(request)
             try:
                 async with asyncio.timeout(self.settings.call_seconds):
                     response = await self._client.post(
-                        "/chat/completions",
+                        self._address,
                         cast_to=httpx2.Response,
                         content=body,
-                        options={"headers": {"content-type": "application/json"}},
+                        options={"idempotency_key": f"{self._run_key}-{next(self._numbers)}"},
                     )
             except (TimeoutError, APITimeoutError) as error:
                 raise RetryableError(f"no answer within {self.settings.call_seconds:g} s") from error
@@ -196,6 +237,8 @@ class EndpointClient:
                     protocol="" if is_doubtful else request.protocol,
                 )
             except (APIConnectionError, httpx2.HTTPError) as error:
+                if isinstance(error.__cause__, EndpointError):
+                    raise error.__cause__ from error
                 raise RetryableError(f"connection failed: {shown(error.__cause__ or error)}") from error
             reply = parse_reply(response.content)
         return reply if reply.n_input_tokens else _estimated(reply, body)
@@ -206,33 +249,40 @@ class EndpointClient:
             parts += [b',"tools":', request.tools]
         if request.response_format is not None:
             parts += [b',"response_format":', request.response_format]
-        return b"".join([*parts, self._tail])
+        raised = request.max_output_tokens
+        return b"".join([*parts, self._tail if raised is None else self._encode_tail(raised)])
 
-    def _encode_tail(self) -> bytes:
+    def _encode_tail(self, raised: int | None) -> bytes:
         """The parameters behind the messages: the same in every request, so that what differs comes late."""
         settings = self.settings
         optional = {"temperature": settings.temperature, "seed": settings.seed}
         if self.cap_name is not None:
-            optional[self.cap_name] = settings.max_output_tokens
+            optional[self.cap_name] = raised or settings.max_output_tokens
         given = {name: value for name, value in optional.items() if value is not None}
         given |= dict(settings.extra_body)
         return b"," + encode(given)[1:] if given else b"}"
+
+    def _can_raise_cap(self) -> bool:
+        return self.cap_name is not None and not any(name in self.settings.extra_body for name in _CAP_NAMES)
 
     def _sends_cap(self) -> bool:
         return self.settings.max_output_tokens is not None
 
     def _respell_cap(self) -> None:
         self.cap_name = _CAP_NAMES[1] if self.cap_name == _CAP_NAMES[0] else None
-        self._tail = self._encode_tail()
-        if self.cap_name is None:
+        self._tail = self._encode_tail(None)
+        if self.cap_name is None and self._sends_cap():
             self.notes.append("the endpoint takes no bound of a reply: `--max-output-tokens` is not sent")
 
     def _wait_seconds(self, state: "RetryCallState") -> float:
         error = state.outcome.exception() if state.outcome else None
-        if isinstance(error, RetryableError) and error.retry_after_seconds is not None:
-            return error.retry_after_seconds
-        ceiling = min(60.0, self.settings.backoff_seconds * 2 ** (state.attempt_number - 1))
-        return self._jitter.uniform(0.0, ceiling)
+        if isinstance(error, RetryableError) and error.retry_after_seconds:
+            # It holds for the whole endpoint: the breaker keeps every call waiting.
+            return 0.0
+        n_failed = min(state.attempt_number - 1, 60)
+        return self._jitter.uniform(
+            0.0, min(MAX_BACKOFF_SECONDS, self.settings.backoff_seconds * 2.0**n_failed)
+        )
 
 
 def _estimated(reply: Reply, body: bytes) -> Reply:

@@ -32,6 +32,7 @@ class EndpointSettings:
     backoff_seconds: float = 1.0
     """Upper end of the first wait; doubles with each retry, jittered from 0."""
     max_connections: int = 64
+    """Calls of the run that are on their way at a time."""
     max_failures: int = 20
     """Failed calls in a row, of all groups together, after which the run pauses; at least twice the connections."""
     pause_seconds: float = 30.0

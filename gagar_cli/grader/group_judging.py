@@ -8,7 +8,9 @@ vote: without any, nothing is asked. Confirmed violations are failures; what is 
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from gagar_cli.core.aggregate import combine_gradings, rename_owner
 from gagar_cli.core.grouping import reason_of
@@ -22,8 +24,10 @@ from gagar_cli.grader.modes import judge, show_only
 from gagar_cli.grader.rounds import SEED_STRIDE, Round, by_trajectory, repeat_seeds
 from gagar_cli.grader.rules import GradingRules
 from gagar_cli.grader.talks import Talks
+from gagar_cli.grader.turns import GroupTurn
 from gagar_cli.grader.votes import FLAG, Vote, ask_vote
 from gagar_cli.grader.workspace import Repository, Workspace
+from gagar_cli.sandbox.base import Sandbox
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,8 @@ class GroupMeans:
     sandbox_name: str = "inspect-only"
     open_sandbox: OpenSandbox | None = None
     check_seconds: float = 300.0
+    sandbox_turns: asyncio.Semaphore | None = None
+    """Groups of the run that may have sandboxes at a time; None: all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +74,10 @@ class GroupJudging:
     """The blind ids in the findings of the confirmed votes."""
 
     _parsed: Workspace = field(init=False)
+    _turn: GroupTurn = field(init=False)
 
     def __post_init__(self) -> None:
+        self._turn = GroupTurn(self.means.sandbox_turns)
         self.workspace = Workspace(self.group, seed=self.seed, repository=self.means.repository)
         self._parsed = self.workspace
 
@@ -87,6 +95,12 @@ class GroupJudging:
             EndpointError: the endpoint failed.
             SandboxError: a sandbox failed.
         """
+        try:
+            return await self._judge()
+        finally:
+            self._turn.give_back()
+
+    async def _judge(self) -> Judgement:
         # Reading every turn of every attempt: not on the event loop, which serves the other groups.
         await asyncio.to_thread(self._count_leads)
         if _reason(self.group, self.rules) == "eligible":
@@ -205,17 +219,22 @@ class GroupJudging:
 
     def _open(self, group: Group, seed: int) -> tuple[Workspace, CheckRunner | None]:
         means = self.means
-        workspace = Workspace(group, seed=seed, repository=means.repository)
         if group is self.group and seed == self.seed:
             # The same blind ids: what was parsed to count leads is not parsed again.
-            workspace.attempts = self._parsed.attempts
+            workspace = copy(self._parsed)
+            workspace.executions = {}
+        else:
+            workspace = Workspace(group, seed=seed, repository=means.repository)
         if means.open_sandbox is None:
             return workspace, None
-        runner = CheckRunner(
-            workspace, means.sandbox_name, means.open_sandbox, max_seconds=means.check_seconds
-        )
+        opener = partial(self._open_sandbox, means.open_sandbox)
+        runner = CheckRunner(workspace, means.sandbox_name, opener, max_seconds=means.check_seconds)
         self._runners.append(runner)
         return workspace, runner
+
+    async def _open_sandbox(self, opener: OpenSandbox, patch: str) -> Sandbox:
+        await self._turn.take(self.talks.take_turn)
+        return await opener(patch)
 
     def _count_leads(self) -> None:
         for blind_id in self.workspace.candidates:

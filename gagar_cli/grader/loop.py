@@ -7,61 +7,32 @@ the log holds all of it, what is sent is kept inside the model's window (`contex
 
 import asyncio
 import itertools
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gagar_cli.core.ranking import RankedCandidate
-from gagar_cli.errors import ContextOverflowError, LimitError, VerdictError, WindowError
+from gagar_cli.errors import ContextOverflowError, EndpointError, LimitError, VerdictError, WindowError
 from gagar_cli.grader.acceptance import Acceptance, SentBackError
 from gagar_cli.grader.client import CHARS_PER_TOKEN, EndpointClient, Reply, RequestedCall
 from gagar_cli.grader.context import count_chars, fit_messages
+from gagar_cli.grader.cut_replies import larger_bound
+from gagar_cli.grader.limits import Clock, GroupLimits, Usage
 from gagar_cli.grader.pages import show_inline
-from gagar_cli.grader.protocols import Rendering, read_reply
+from gagar_cli.grader.protocols import Rendering, Request, read_reply
 from gagar_cli.grader.protocols_text import BadActionError
 from gagar_cli.grader.refusals import ParameterRefusedError, ProtocolRefusedError
 from gagar_cli.grader.tool_schemas import SUBMIT
 from gagar_cli.grader.tools import Toolbox
+from gagar_cli.grader.turns import run_until_one_fails
+
+__all__ = ["Conversation", "GroupLimits", "Usage"]
 
 MAX_PARALLEL_CALLS = 64
 MAX_BAD_REPLIES = 3
 MIN_CONTEXT_CHARS = 8_000
 """A window that holds less than this is no use: the group is given up."""
-
-
-@dataclass(frozen=True, slots=True)
-class GroupLimits:
-    """Budgets of one group's grading."""
-
-    max_turns: int = 40
-    max_tokens: int = 2_000_000
-    """Input and output of all calls together."""
-    max_seconds: float = 1800.0
-    max_reasks: int = 2
-    """How often a submission may be sent back."""
-    max_context_tokens: int = 120_000
-    """Of one call: older tool results give way to what they can be asked for again with."""
-
-
-@dataclass(slots=True)
-class Usage:
-    """What one group's grading cost."""
-
-    n_calls: int = 0
-    n_input_tokens: int = 0
-    n_cached_tokens: int = 0
-    n_output_tokens: int = 0
-    n_estimated_calls: int = 0
-    """Calls whose tokens the endpoint did not report."""
-
-    def add(self, reply: Reply) -> None:
-        """Count one answered call."""
-        self.n_calls += 1
-        self.n_input_tokens += reply.n_input_tokens
-        self.n_cached_tokens += reply.n_cached_tokens
-        self.n_output_tokens += reply.n_output_tokens
-        self.n_estimated_calls += reply.is_estimated
 
 
 @dataclass(slots=True)
@@ -76,13 +47,18 @@ class Conversation:
     limits: GroupLimits
     messages: list[dict[str, Any]] = field(default_factory=list)
     usage: Usage = field(default_factory=Usage)
+    clock: Clock = field(init=False)
+    """Stopped while it waits for a turn at the endpoint or at sandboxes, and while the whole run pauses."""
     _sent: list[dict[str, Any]] = field(default_factory=list)
     """The messages as they are sent: the same ones, old results shortened."""
+    _n_chars: int = 0
+    """Of the messages as they are sent."""
     _rendering: Rendering = field(init=False)
     _max_chars: float = 0.0
     _n_bad_replies: int = 0
 
     def __post_init__(self) -> None:
+        self.clock = Clock(self.limits.max_seconds)
         self._rendering = Rendering(self.toolbox.schemas)
         self._max_chars = self.limits.max_context_tokens * CHARS_PER_TOKEN
         self._say(*self.opening)
@@ -95,24 +71,18 @@ class Conversation:
             LimitError: a budget is used up.
             EndpointError: the endpoint failed.
         """
-        deadline = time.monotonic() + self.limits.max_seconds
-        try:
-            async with asyncio.timeout(self.limits.max_seconds):
-                for n_left in range(self.limits.max_turns - 1, -1, -1):
-                    ranking = await self._step(n_left)
-                    if ranking is not None:
-                        return ranking
-        except TimeoutError as error:
-            if time.monotonic() < deadline:
-                raise
-            raise LimitError(f"no ranking within {self.limits.max_seconds:g} s") from error
+        async with self.clock.running():
+            for n_left in range(self.limits.max_turns - 1, -1, -1):
+                ranking = await self._step(n_left)
+                if ranking is not None:
+                    return ranking
         raise LimitError(f"no ranking within {self.limits.max_turns} turns")
 
     async def _step(self, n_left: int) -> tuple[RankedCandidate, ...] | None:
         """One reply and its tool results."""
         reply, complaint = await self._ask()
         self._say(reply.message)
-        if self.usage.n_input_tokens + self.usage.n_output_tokens > self.limits.max_tokens:
+        if self._is_over_budget():
             raise LimitError(f"no ranking within {self.limits.max_tokens} tokens")
         if complaint is not None:
             self._say({"role": "user", "content": complaint})
@@ -126,35 +96,73 @@ class Conversation:
             self._say({"role": "tool", "tool_call_id": call.call_id, "content": answer})
         return ranking
 
+    def _is_over_budget(self) -> bool:
+        return self.usage.n_input_tokens + self.usage.n_output_tokens > self.limits.max_tokens
+
     def _say(self, *messages: dict[str, Any]) -> None:
         self.messages += messages
         self._sent += messages
+        self._n_chars += sum(map(count_chars, messages))
 
     async def _ask(self) -> tuple[Reply, str | None]:
         """The next reply; where it makes no call that can be read, with what to say about it."""
+        request, reply = await self._send()
+        protocol = request.protocol
+        bound = self.client.settings.max_output_tokens
+        larger = larger_bound(reply, protocol, bound, self.limits.max_context_tokens)
+        if larger is not None and not self._is_over_budget():
+            reply = await self._send_with_room(request, larger) or reply
+        try:
+            usable = read_reply(reply, protocol)
+        except BadActionError as error:
+            # What was cut off says nothing of whether the protocol is heeded.
+            is_cut = reply.finish_reason == "length"
+            has_changed = not is_cut and self.client.tell_usable(is_usable=False, protocol=protocol)
+            return reply, self._complain(str(error), reply, protocol, is_counted=not has_changed)
+        self.client.tell_usable(is_usable=True, protocol=protocol)
+        return usable, None
+
+    async def _send(self) -> tuple[Request, Reply]:
+        """What was sent in the end, and the reply to it."""
         while True:
-            protocol = self.client.protocol
             self._shorten()
             request = self._rendering.request(
-                self._sent, protocol, passes_reasoning=self.client.passes_reasoning
+                self._sent, self.client.protocol, passes_reasoning=self.client.passes_reasoning
             )
             try:
-                reply = await self.client.ask(request)
+                return request, await self._call(request)
             except (ProtocolRefusedError, ParameterRefusedError):
                 continue
             except ContextOverflowError:
                 self._halve_context()
-                continue
-            break
+
+    async def _send_with_room(self, request: Request, max_output_tokens: int) -> Reply | None:
+        """The reply to the same request under a larger bound; None where the endpoint does not take that."""
+        self.client.tell_cut()
+        try:
+            return await self._call(replace(request, max_output_tokens=max_output_tokens))
+        except (ProtocolRefusedError, ParameterRefusedError):
+            return None
+        except EndpointError as error:
+            if error.is_fatal:
+                raise
+            return None
+
+    async def _call(self, request: Request) -> Reply:
+        await self.take_turn(self.client.turns)
+        try:
+            reply = await self.client.ask(request, self.clock.stopped)
+        finally:
+            self.client.turns.release()
         self.usage.add(reply)
         self._learn_density(reply, len(request.messages))
-        try:
-            usable = read_reply(reply, protocol)
-        except BadActionError as error:
-            has_changed = self.client.tell_usable(is_usable=False, protocol=protocol)
-            return reply, self._complain(str(error), reply, protocol, is_counted=not has_changed)
-        self.client.tell_usable(is_usable=True, protocol=protocol)
-        return usable, None
+        return reply
+
+    async def take_turn(self, turns: asyncio.Semaphore) -> None:
+        """Wait for one of the run's turns; waiting is no time of this conversation."""
+        # Stopping a clock takes longer than a turn that is free.
+        with self.clock.stopped() if turns.locked() else nullcontext():
+            await turns.acquire()
 
     def _complain(self, what: str, reply: Reply, protocol: str, *, is_counted: bool) -> str:
         if is_counted:
@@ -168,16 +176,19 @@ class Conversation:
     def _shorten(self) -> None:
         """Keep what is sent inside the model's window."""
         # Every call of a message is in its texts, so this never counts less than what is sent of them.
-        if sum(map(count_chars, self._sent)) > self._max_chars:
-            self._sent = fit_messages(self._sent, int(self._max_chars))
+        if self._n_chars > self._max_chars:
+            self._fit()
 
     def _halve_context(self) -> None:
-        n_chars = sum(map(count_chars, self._sent))
+        n_chars = self._n_chars
         self._max_chars = min(self._max_chars, n_chars) / 2
-        shorter = fit_messages(self._sent, int(self._max_chars))
-        if self._max_chars < MIN_CONTEXT_CHARS or sum(map(count_chars, shorter)) >= n_chars:
+        self._fit()
+        if self._max_chars < MIN_CONTEXT_CHARS or self._n_chars >= n_chars:
             raise WindowError("the model's window is too small for what may not be left out")
-        self._sent = shorter
+
+    def _fit(self) -> None:
+        self._sent = fit_messages(self._sent, int(self._max_chars))
+        self._n_chars = sum(map(count_chars, self._sent))
 
     def _learn_density(self, reply: Reply, n_chars: int) -> None:
         """The budget in characters, from how many of them the endpoint counts as a token."""
@@ -218,13 +229,11 @@ class Conversation:
             candidate = (call.arguments or {}).get("candidate")
             key = candidate if call.name == "run_check" and isinstance(candidate, str) else number
             chains.setdefault(key, []).append(number)
-        try:
-            async with asyncio.TaskGroup() as running:
-                for numbers in chains.values():
-                    running.create_task(use(numbers))
-        except BaseExceptionGroup as group:
-            # The first accident ends the group's grading; what the others met while they were stopped adds nothing.
-            raise group.exceptions[0] from None
+        if len(chains) == 1:
+            # Most replies make one call: a task of its own would be for nothing.
+            await use(range(len(calls)))
+            return answers
+        await run_until_one_fails(use(numbers) for numbers in chains.values())
         return answers
 
     async def _use_tool(self, call: RequestedCall) -> str:

@@ -64,8 +64,9 @@ class _Shown:
             self._files = [["the patch is unknown"]]
         elif not self._files:
             self._files = [["no changes"]]
-        self._n_tests = len(attempt.test_lines) if self.is_candidate else 0
-        self._tests = list(views.test_output_lines(attempt)[-_MAX_TEST_LINES:]) if self._n_tests else []
+        tests = views.test_output_lines(attempt) if self.is_candidate else []
+        self._n_tests = len(tests)
+        self._tests = tests[-_MAX_TEST_LINES:]
         self._patch_chars = sum(map(_size, self._files)) + _HEADING_CHARS * (1 + len(self._files))
         self._test_chars = _size(self._tests) + 2 * _HEADING_CHARS if self._tests else 0
         self.n_chars = self._patch_chars + self._test_chars

@@ -43,6 +43,28 @@ class Part(NamedTuple):
     make: Callable[[], Sequence[Line]]
 
 
+class Slices(Sequence[Line]):
+    """Lines of which only those are made that are asked for."""
+
+    def __init__(self, n_lines: int, between: Callable[[int, int], Sequence[Line]]) -> None:
+        """`between` makes the lines from a 0-based place up to another."""
+        self._n_lines = n_lines
+        self._between = between
+
+    def __len__(self) -> int:
+        return self._n_lines
+
+    @overload
+    def __getitem__(self, index: int) -> Line: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Line]: ...
+    def __getitem__(self, index: int | slice) -> Line | Sequence[Line]:
+        places = range(self._n_lines)[index]
+        if isinstance(places, int):
+            return self._between(places, places + 1)[0]
+        return self._between(places.start, places.stop)[:: places.step]
+
+
 class Lines(Sequence[str]):
     """What a tool could show, as lines; each is made and rendered when it is asked for."""
 

@@ -50,6 +50,8 @@ class Request:
     protocol: Protocol
     tools: bytes | None = None
     response_format: bytes | None = None
+    max_output_tokens: int | None = None
+    """A larger bound of the reply than the run's, for a reply that was cut off; None: the run's."""
 
 
 @dataclass(slots=True)

@@ -8,6 +8,7 @@ import email.utils
 import math
 import re
 import time
+from datetime import UTC
 from typing import TYPE_CHECKING, NoReturn
 
 from gagar_cli.errors import ContextOverflowError, EndpointError
@@ -74,7 +75,7 @@ def raise_for_status(status: int, text: str, response: "httpx2.Response", *, pro
     told = f"status {status}: {shown(text)}"
     if status not in (401, 403, 429) and status >= 400:
         _raise_for_words(status, text, told, protocol)
-    if status in (408, 409, 429) or status >= 500:
+    if status in (408, 409, 429) or status >= 500 or status < 200:
         raise RetryableError(told, retry_after_seconds(response))
     if status < 400:
         raise EndpointError(
@@ -104,13 +105,25 @@ def _is_overflow(text: str) -> bool:
 
 
 def retry_after_seconds(response: "httpx2.Response") -> float | None:
-    """The wait that the endpoint asks for, in seconds, at most `MAX_RETRY_AFTER_SECONDS`; None where it asks none."""
-    text = response.headers.get("retry-after", "")
+    """The wait that the endpoint asks for, in seconds, at most `MAX_RETRY_AFTER_SECONDS`; None where it asks none.
+
+    `retry-after-ms` goes before `retry-after`, which is a number of seconds or a date.
+    """
+    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        seconds = _seconds(response.headers.get(name, ""), unit)
+        if seconds is not None and math.isfinite(seconds):
+            return min(max(seconds, 0.0), MAX_RETRY_AFTER_SECONDS)
+    return None
+
+
+def _seconds(text: str, unit: float) -> float | None:
     try:
-        seconds = float(text)
+        return float(text) * unit
     except ValueError:
-        try:
-            seconds = email.utils.parsedate_to_datetime(text).timestamp() - time.time()
-        except (ValueError, TypeError, OverflowError):
-            return None
-    return min(max(seconds, 0.0), MAX_RETRY_AFTER_SECONDS) if math.isfinite(seconds) else None
+        pass
+    try:
+        moment = email.utils.parsedate_to_datetime(text)
+        # A date without a zone is in UTC, as all dates of HTTP are.
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() - time.time()
+    except (ValueError, TypeError, OverflowError):
+        return None

@@ -4,6 +4,7 @@ This is the edge of one group's grading: whatever goes wrong inside makes this g
 never reaches another. Reasons start with where it broke: `endpoint`, `sandbox`, `limit`, `verdict` or `error`.
 """
 
+import asyncio
 import time
 import traceback
 from collections.abc import Mapping
@@ -20,6 +21,7 @@ from gagar_cli.grader.loop import GroupLimits
 from gagar_cli.grader.prompts import prompt_version
 from gagar_cli.grader.rules import GradingRules
 from gagar_cli.grader.talks import Talks
+from gagar_cli.grader.turns import count_cancellations
 
 __all__ = ["OWED_REASONS", "GradedGroup", "GroupMeans", "grade_group"]
 
@@ -54,7 +56,7 @@ async def grade_group(
     Raises:
         EndpointError: only one that every other group would meet too.
     """
-    started = time.monotonic()
+    started, n_cancellations = time.monotonic(), count_cancellations()
     budget = replace(
         limits,
         max_tokens=limits.max_tokens * rules.repeats,
@@ -78,6 +80,9 @@ async def grade_group(
     except Exception as error:  # noqa: BLE001 - the edge of one group: the others go on, the place is told
         frame = traceback.extract_tb(error.__traceback__)[-1]
         judgement = _ungraded(f"error: {type(error).__name__} in {frame.name} line {frame.lineno}: {error}")
+    if judgement.status == "ungraded" and count_cancellations() > n_cancellations:
+        # What broke while it was stopped is no result: the run would go on with the next group.
+        raise asyncio.CancelledError
     ranking = GroupRanking(
         key=group.key,
         status=judgement.status,

@@ -21,6 +21,7 @@ from gagar_cli.grader.checks import (
 )
 from gagar_cli.grader.pages import as_lines, head_and_tail, page, show_inline
 from gagar_cli.grader.patterns import BadExpressionError, expression, literal
+from gagar_cli.grader.searching import search_lines
 from gagar_cli.grader.tool_schemas import (
     READING_SCHEMAS,
     RUN_CHECK_SCHEMA,
@@ -53,18 +54,6 @@ class Toolbox:
         self._checks = checks
         self._only = only
         self._submit = dict(submit)
-        self._readers: dict[str, Callable[[Mapping[str, Any]], str]] = {
-            "overview": self._overview,
-            "list_files": self._list_files,
-            "read_file": self._read_file,
-            "search": self._search,
-            "view_patch": self._view_patch,
-            "compare_patches": self._compare_patches,
-            "list_turns": self._list_turns,
-            "view_turns": self._view_turns,
-            "view_test_output": self._view_test_output,
-            "view_output": self._view_output,
-        }
 
     @property
     def schemas(self) -> list[dict[str, Any]]:
@@ -85,8 +74,8 @@ class Toolbox:
             _refuse_unknown(name, arguments, self.schemas)
             if name == "run_check":
                 return await self._run_check(arguments)
-            if name in self._readers:
-                return await asyncio.to_thread(self._readers[name], arguments)
+            if name in _READERS:
+                return await asyncio.to_thread(_READERS[name], self, arguments)
         except _BadCallError as error:
             return f"error: {error}"
         except (PatchConflict, CheckoutError) as error:
@@ -141,7 +130,7 @@ class Toolbox:
             pattern = expression(text) if is_expression else literal(text)
         except BadExpressionError as error:
             raise _BadCallError(f"text is no regular expression: {show_inline(str(error))}") from error
-        hits = views.search_lines(self.workspace, pattern, where, candidate)
+        hits = search_lines(self.workspace, pattern, where, candidate)
         empty = "no line matches that expression" if is_expression else "no line contains that text"
         return page(hits, _start(arguments), empty=empty)
 
@@ -218,6 +207,21 @@ class Toolbox:
             ids = ", ".join(self.workspace.attempts)
             raise _BadCallError(f"{key} is {_quoted(name)}, expected one of {ids}")
         return self.workspace.attempts[name]
+
+
+# Not of an instance: its own methods would hold it, and with it the logs of a group that is done.
+_READERS: dict[str, Callable[[Toolbox, Mapping[str, Any]], str]] = {
+    "overview": Toolbox._overview,
+    "list_files": Toolbox._list_files,
+    "read_file": Toolbox._read_file,
+    "search": Toolbox._search,
+    "view_patch": Toolbox._view_patch,
+    "compare_patches": Toolbox._compare_patches,
+    "list_turns": Toolbox._list_turns,
+    "view_turns": Toolbox._view_turns,
+    "view_test_output": Toolbox._view_test_output,
+    "view_output": Toolbox._view_output,
+}
 
 
 def _refuse_unknown(name: str, arguments: Mapping[str, Any], schemas: list[dict[str, Any]]) -> None:

@@ -1,134 +1,223 @@
-"""The connection to an endpoint: the SDK's client without its own retries, redirects and proxies, answers capped."""
+"""The connection to an endpoint: the SDK's client over aiohttp, answers read whole and capped.
 
-import asyncio
-from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING
+Nothing is followed, repeated or remembered here: no redirect, no proxy or password file of the environment, no cookie,
+no retry of a call that asks a model. Certificates are always verified. How long a call may take, and how many there
+may be at a time, is the caller's to say (`client`).
+"""
 
+import io
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from gagar_cli.errors import EndpointError
 from gagar_cli.grader.endpoint import EndpointSettings
 
 if TYPE_CHECKING:
+    import aiohttp
     import httpx2
     from openai import AsyncOpenAI
 
 MAX_BODY_BYTES = 16 * 1024**2
 
 _OFFLINE_URL = "http://offline.invalid/v1"
+_IDLE_SECONDS = 4.0
+"""Common servers close a connection that is idle for five: a call must not be sent into one that is about to close."""
+_TOLD_HEADERS = frozenset((b"content-type", b"location", b"retry-after", b"retry-after-ms"))
+"""Of an answer: what decides how it is taken. The rest, cookies above all, is left behind here."""
+_MAX_RAW_BYTES = 2**20
+"""A longer request is handed over as a stream, so that sending it does not hold up the event loop."""
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_VALUE = re.compile(r"[\t -~]*")
+_OWN_HEADERS = frozenset(("content-length", "expect", "transfer-encoding"))
+"""Where the next request begins depends on them."""
 
 
 def open_client(settings: EndpointSettings) -> "AsyncOpenAI":
-    """A client of the endpoint; of the offline model in this process where no address is given."""
+    """A client of the endpoint; of the offline model in this process where no address is given.
+
+    Raises:
+        EndpointError: fatal, the address or a header cannot be used.
+    """
     import httpx2
     from openai import AsyncOpenAI
 
+    _check_headers(settings.headers)
+    if settings.api_key is not None and not _HEADER_VALUE.fullmatch(settings.api_key):
+        raise EndpointError("the key holds characters that no key has", is_fatal=True)
+    address = _read_address(settings.base_url or _OFFLINE_URL)
     transport: httpx2.AsyncBaseTransport
     if settings.base_url is None:
         from gagar_cli.grader.offline.app import app
 
         transport = httpx2.ASGITransport(app=app)
     else:
-        transport = _single_connections(settings.max_connections)
-    timeout = httpx2.Timeout(settings.call_seconds, pool=None)
+        transport = _aiohttp_transport(settings.max_connections)
     return AsyncOpenAI(
         api_key=settings.api_key or "none",
-        base_url=settings.base_url or _OFFLINE_URL,
+        # What stands behind a question mark goes with each request, behind its own path.
+        base_url=address.copy_with(query=None, fragment=None),
+        default_query=dict(address.params),
         max_retries=0,
         default_headers=dict(settings.headers),
-        http_client=httpx2.AsyncClient(
-            transport=_capped_transport(transport), timeout=timeout, follow_redirects=False, trust_env=False
-        ),
+        http_client=_plain_client(transport),
     )
 
 
-def _single_connections(max_connections: int) -> "httpx2.AsyncBaseTransport":
-    """A transport that hands each request to a pool of one connection.
+def _read_address(base_url: str) -> "httpx2.URL":
+    import httpx2
 
-    A common pool looks at each of its connections for every request: with 64 of them a third of all time goes there.
+    try:
+        address = httpx2.URL(base_url)
+    except httpx2.InvalidURL as error:
+        raise _unusable("cannot be read") from error
+    if address.scheme not in ("http", "https") or not address.host or not 0 < (address.port or 80) < 65536:
+        raise _unusable("is not an http or https address")
+    if address.userinfo:
+        raise _unusable("holds credentials, which belong into the key")
+    return address
+
+
+def _unusable(what: str) -> EndpointError:
+    # The address itself is left out, as it may hold a password.
+    return EndpointError(f"the base URL {what}", "for example `http://127.0.0.1:8000/v1`", is_fatal=True)
+
+
+def _check_headers(headers: Mapping[str, str]) -> None:
+    for name, value in headers.items():
+        if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
+            raise EndpointError(
+                f"the header {name!a} holds characters that no header has",
+                "give names and values in printable ASCII",
+                is_fatal=True,
+            )
+        if name.lower() in _OWN_HEADERS:
+            raise EndpointError(f"the header {name} is the connection's own", "leave it out", is_fatal=True)
+
+
+def _plain_client(transport: "httpx2.AsyncBaseTransport") -> "httpx2.AsyncClient":
+    """A client that sends what the SDK has put together as it is, and gives back what comes.
+
+    A common one goes through settings of its own, cookies, redirects and authentication with every call.
     """
     import httpx2
 
-    limits = httpx2.Limits(max_connections=1, max_keepalive_connections=1)
-    # Made once: loading certificates takes longer than a call.
-    certificates = httpx2.create_ssl_context(trust_env=False)
-    turns = asyncio.Semaphore(max_connections)
-    pools: list[httpx2.AsyncHTTPTransport] = []
-    free: list[httpx2.AsyncHTTPTransport] = []
+    class PlainClient(httpx2.AsyncClient):
+        def build_request(
+            self,
+            method: str,
+            url: httpx2.URL | str,
+            *,
+            content: Any = None,
+            headers: Any = None,
+            **others: Any,
+        ) -> httpx2.Request:
+            if any(others.get(name) for name in ("data", "files", "json", "params", "cookies")):
+                return super().build_request(method, url, content=content, headers=headers, **others)
+            return httpx2.Request(method, url, content=content, headers=headers)
 
-    class ReturningStream(httpx2.AsyncByteStream):
-        def __init__(self, stream: httpx2.AsyncByteStream, pool: httpx2.AsyncHTTPTransport) -> None:
-            self._stream = stream
-            self._pool: httpx2.AsyncHTTPTransport | None = pool
-
-        async def __aiter__(self) -> AsyncIterator[bytes]:
-            async for chunk in self._stream:
-                yield chunk
-
-        async def aclose(self) -> None:
-            pool, self._pool = self._pool, None
-            try:
-                await self._stream.aclose()
-            finally:
-                if pool is not None:
-                    give_back(pool)
-
-    def give_back(pool: httpx2.AsyncHTTPTransport) -> None:
-        free.append(pool)
-        turns.release()
-
-    class SingleConnections(httpx2.AsyncBaseTransport):
-        async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-            await turns.acquire()
-            if not free:
-                pools.append(httpx2.AsyncHTTPTransport(verify=certificates, limits=limits, trust_env=False))
-                free.append(pools[-1])
-            pool = free.pop()
-            try:
-                response = await pool.handle_async_request(request)
-            except BaseException:
-                give_back(pool)
-                raise
-            assert isinstance(response.stream, httpx2.AsyncByteStream)  # noqa: S101 - a fact of async transports
-            response.stream = ReturningStream(response.stream, pool)
+        async def send(self, request: httpx2.Request, **_options: Any) -> httpx2.Response:
+            response = await transport.handle_async_request(request)
+            response.request = request
+            await response.aread()
             return response
 
-        async def aclose(self) -> None:
-            for pool in pools:
-                await pool.aclose()
-
-    return SingleConnections()
+    return PlainClient(transport=transport, timeout=None, trust_env=False)
 
 
-def _capped_transport(inner: "httpx2.AsyncBaseTransport") -> "httpx2.AsyncBaseTransport":
-    """A transport whose answers end in an error once they are longer than `MAX_BODY_BYTES`."""
+def _aiohttp_transport(max_connections: int) -> "httpx2.AsyncBaseTransport":
+    """A transport with a pool of its own, opened with the first request."""
+    import aiohttp
     import httpx2
 
-    class CappedStream(httpx2.AsyncByteStream):
-        def __init__(self, stream: httpx2.AsyncByteStream) -> None:
-            self._stream = stream
+    class AiohttpTransport(httpx2.AsyncBaseTransport):
+        def __init__(self) -> None:
+            self._session: aiohttp.ClientSession | None = None
 
-        async def __aiter__(self) -> AsyncIterator[bytes]:
-            n_bytes = 0
-            async for chunk in self._stream:
-                n_bytes += len(chunk)
-                if n_bytes > MAX_BODY_BYTES:
-                    raise httpx2.ReadError(f"the answer is longer than {MAX_BODY_BYTES} bytes")
-                yield chunk
-
-        async def aclose(self) -> None:
-            await self._stream.aclose()
-
-    class CappedTransport(httpx2.AsyncBaseTransport):
         async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+            if self._session is None:
+                self._session = _open_session(max_connections, is_https=request.url.scheme == "https")
             # A compressed answer could unpack to any size behind the cap.
             request.headers["accept-encoding"] = "identity"
-            response = await inner.handle_async_request(request)
-            if response.headers.get("content-encoding", "identity").lower() not in ("", "identity"):
-                await response.aclose()
-                raise httpx2.ReadError("the answer is compressed, which was not asked for")
-            assert isinstance(response.stream, httpx2.AsyncByteStream)  # noqa: S101 - a fact of async transports
-            response.stream = CappedStream(response.stream)
-            return response
+            try:
+                async with self._session.request(
+                    request.method,
+                    str(request.url),
+                    headers=request.headers.multi_items(),
+                    data=_payload(await request.aread()),
+                    allow_redirects=False,
+                ) as answer:
+                    told = [pair for pair in answer.raw_headers if pair[0].lower() in _TOLD_HEADERS]
+                    return httpx2.Response(answer.status, headers=told, content=await _read_body(answer))
+            except aiohttp.ClientConnectorCertificateError as error:
+                reason = getattr(error.certificate_error, "verify_message", "") or "it cannot be verified"
+                raise EndpointError(
+                    f"the endpoint's certificate is refused: {reason}",
+                    "use a certificate of a public authority for this very host name; on loopback http will do",
+                    is_fatal=True,
+                ) from error
+            except TimeoutError as error:
+                raise httpx2.ReadTimeout(str(error)) from error
+            except (aiohttp.ClientError, OSError, ValueError) as error:
+                raise httpx2.ReadError(str(error) or type(error).__name__) from error
 
         async def aclose(self) -> None:
-            await inner.aclose()
+            if self._session is not None:
+                await self._session.close()
 
-    return CappedTransport()
+    return AiohttpTransport()
+
+
+def _payload(content: bytes) -> bytes | io.BytesIO | None:
+    if not content:
+        return None
+    return content if len(content) < _MAX_RAW_BYTES else io.BytesIO(content)
+
+
+def _open_session(max_connections: int, *, is_https: bool) -> "aiohttp.ClientSession":
+    import aiohttp
+    import httpx2
+
+    class CleanConnector(aiohttp.TCPConnector):
+        async def connect(
+            self, req: aiohttp.ClientRequest, traces: list[Any], timeout: aiohttp.ClientTimeout
+        ) -> aiohttp.connector.Connection:
+            """One that is open and holds nothing: what came after an answer is no answer to the next call."""
+            for _ in range(max_connections):
+                connection = await super().connect(req, traces, timeout)
+                if connection.protocol is None or not connection.protocol.should_close:
+                    return connection
+                connection.close()
+            return await super().connect(req, traces, timeout)
+
+    connector = CleanConnector(
+        limit=max_connections,
+        keepalive_timeout=_IDLE_SECONDS,
+        # Made once, and only where it is used: loading certificates takes longer than a call.
+        ssl=httpx2.create_ssl_context(trust_env=False) if is_https else True,
+    )
+    return aiohttp.ClientSession(
+        connector=connector,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        timeout=aiohttp.ClientTimeout(),
+        auto_decompress=False,
+        trust_env=False,
+    )
+
+
+async def _read_body(answer: "aiohttp.ClientResponse") -> bytes:
+    """The whole body.
+
+    Raises:
+        ValueError: it is compressed, or longer than `MAX_BODY_BYTES`.
+    """
+    if answer.headers.get("content-encoding", "identity").lower() not in ("", "identity"):
+        raise ValueError("the answer is compressed, which was not asked for")
+    parts: list[bytes] = []
+    n_bytes = 0
+    async for part in answer.content.iter_any():
+        n_bytes += len(part)
+        if n_bytes > MAX_BODY_BYTES:
+            raise ValueError(f"the answer is longer than {MAX_BODY_BYTES} bytes")
+        parts.append(part)
+    return b"".join(parts)

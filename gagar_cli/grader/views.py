@@ -5,22 +5,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from gagar_cli.core.lines import slice_lines
 from gagar_cli.core.outcomes import told_tests
-from gagar_cli.core.patch import Hunk, PatchConflict, PatchFile
+from gagar_cli.core.patch import Hunk, PatchFile
 from gagar_cli.core.tampering import find_tampering
 from gagar_cli.core.text import count_lines, split_lines
-from gagar_cli.core.turns import Turn
-from gagar_cli.grader.pages import PAGE_LINES, Line, Lines, Part, Place, as_lines, cite
-from gagar_cli.grader.patterns import Pattern
+from gagar_cli.grader.pages import PAGE_LINES, Line, Lines, Part, Place, Slices, as_lines, cite
 from gagar_cli.grader.workspace import RAW_PATCH, Attempt, Workspace, describe_file
 
-MAX_SEARCH_HITS = 2_000
 EVERY_LINE_CRLF = "every line of this file ends with CRLF"
 MAX_SHOWN_LEADS, MAX_NAMED_TURNS = 12, 60
 """Of one attempt, in the overview: what it did must not push the others out of sight."""
 MAX_SHOWN_FILES = 60
-_FEW_HITS = 20
-"""More are counted by whose they are, above the list."""
 
 
 def overview(workspace: Workspace, sandbox_name: str | None) -> list[str]:
@@ -50,7 +46,7 @@ def patch_lines(attempt: Attempt, path: str | None) -> Lines:
 def patch_parts(attempt: Attempt, path: str | None = None) -> list[list[Line]]:
     """A candidate's patch as `patch_lines` shows it: what is wrong with it, then file by file."""
     lines: list[Line] = [Place("not applicable", refusal) for refusal in attempt.refusals]
-    lines += _numbered(f"{attempt.blind_id}:{RAW_PATCH}", attempt.raw_lines)
+    lines += numbered(f"{attempt.blind_id}:{RAW_PATCH}", attempt.raw_lines)
     files = attempt.patch.files if path is None else attempt.sections(path)
     return [lines, *(list(_file_lines(attempt.blind_id, file)) for file in files)]
 
@@ -68,18 +64,26 @@ def compare_lines(first: Attempt, second: Attempt) -> list[str]:
 
 def turn_digests(attempt: Attempt) -> Lines:
     """One line a turn."""
-    return Lines([Part(1, partial(_digest_place, attempt, turn)) for turn in attempt.turns])
+    n_turns = len(attempt.turns)
+    return Lines([Part(n_turns, lambda: Slices(n_turns, partial(_digest_places, attempt)))])
 
 
 def turn_lines(attempt: Attempt, first: int, last: int) -> Lines:
     """The full text of some turns."""
-    wanted = [turn for turn in attempt.turns if first <= turn.number <= last]
-    return Lines([Part(turn.n_lines, partial(_turn_places, attempt, turn)) for turn in wanted])
+    numbers = range(max(1, first), min(last, len(attempt.turns)) + 1)
+    sizes = {number: attempt.turns[number - 1].n_lines for number in numbers}
+    return Lines(
+        [
+            Part(n_lines, partial(Slices, n_lines, partial(_turn_places, attempt, number)))
+            for number, n_lines in sizes.items()
+        ]
+    )
 
 
 def test_output_lines(attempt: Attempt) -> Lines:
     """The test output of an attempt."""
-    return _numbered_lines(f"{attempt.blind_id}:test_output", attempt.test_lines)
+    n_lines = count_lines(attempt.test_output)
+    return Lines([Part(n_lines, lambda: Slices(n_lines, partial(_output_places, attempt)))])
 
 
 def execution_lines(workspace: Workspace, candidate: str, number: int) -> Lines:
@@ -120,52 +124,8 @@ def file_lines(workspace: Workspace, path: str, candidate: str | None) -> FileVi
     text = workspace.read_file(path, candidate)
     if text is None:
         return None
-    places = list(_numbered(f"{candidate or 'base'}:{path}", split_lines(text)))
+    places = list(numbered(f"{candidate or 'base'}:{path}", split_lines(text)))
     return FileView(as_lines(_show_mixed_ends(places, places)), is_crlf([place.text for place in places]))
-
-
-def search_lines(workspace: Workspace, pattern: Pattern, where: str, candidate: str | None) -> Lines:
-    """Every line that holds a pattern, in the coordinate form of where it stands; of many, whose they are first."""
-    hits: list[Line] = []
-    owners: Counter[str] = Counter()
-    for place in _searchable(workspace, pattern, where, candidate):
-        focus = pattern.find(place.text)
-        if focus is not None:
-            hits.append(place._replace(focus=focus))
-            owners[place.coordinate.partition(":")[0]] += 1
-            if len(hits) == MAX_SEARCH_HITS:
-                hits.append(f"stopped at {MAX_SEARCH_HITS} lines: search for something rarer")
-                break
-    if len(hits) > _FEW_HITS:
-        counts = ", ".join(f"{owner} {count}" for owner, count in owners.items())
-        hits.insert(0, f"{owners.total()} lines: {counts}")
-    return as_lines(hits)
-
-
-def _searchable(workspace: Workspace, pattern: Pattern, where: str, candidate: str | None) -> Iterator[Place]:
-    if where in ("repo", "all") and workspace.repository:
-        for path in workspace.repository.list_files():
-            try:
-                content = workspace.read_file(path, candidate)
-            except PatchConflict:
-                continue
-            if content is not None and pattern.may_be_in(content):
-                yield from _numbered(f"{candidate or 'base'}:{path}", split_lines(content))
-    for attempt in [workspace.attempts[candidate]] if candidate else workspace.attempts.values():
-        if where in ("patches", "all"):
-            for file in attempt.patch.files:
-                yield from _patch_places(attempt.blind_id, file)
-            yield from _numbered(f"{attempt.blind_id}:{RAW_PATCH}", attempt.raw_lines)
-        if where in ("turns", "all"):
-            for turn in attempt.turns:
-                if any(map(pattern.may_be_in, turn.texts)):
-                    yield from _turn_places(attempt, turn)
-        if where in ("test_output", "all") and pattern.may_be_in(attempt.trajectory.test_output or ""):
-            yield from _numbered(f"{attempt.blind_id}:test_output", attempt.test_lines)
-    if where in ("exec", "all"):
-        for (owner, number), lines in workspace.executions.items():
-            if candidate in (None, owner):
-                yield from _numbered(f"{owner}:exec:{number}", lines)
 
 
 def _attempt_line(workspace: Workspace, attempt: Attempt) -> str:
@@ -177,7 +137,7 @@ def _attempt_line(workspace: Workspace, attempt: Attempt) -> str:
     else:
         size = f"{len(attempt.patch.files)} files +{attempt.patch.n_added} -{attempt.patch.n_removed}"
     scored_as = workspace.twins.get(attempt.blind_id, "-")
-    output = attempt.trajectory.test_output or ""
+    output = attempt.test_output
     told = told_tests(output)
     return (
         f"{attempt.blind_id} patch: {size} | turns: {len(attempt.turns)} | "
@@ -210,7 +170,7 @@ def _touched_files(workspace: Workspace) -> list[str]:
 
 def _file_lines(blind_id: str, file: PatchFile) -> Iterator[Line]:
     yield Place(f"{blind_id}:{file.path}:0", describe_file(file))
-    places = list(_patch_places(blind_id, file))
+    places = list(patch_places(blind_id, file))
     if is_crlf([place.text for place in places]):
         yield EVERY_LINE_CRLF
     for hunk in file.hunks:
@@ -218,7 +178,8 @@ def _file_lines(blind_id: str, file: PatchFile) -> Iterator[Line]:
         yield from _show_mixed_ends(list(_hunk_places(blind_id, file, hunk)), places)
 
 
-def _patch_places(blind_id: str, file: PatchFile) -> Iterator[Place]:
+def patch_places(blind_id: str, file: PatchFile) -> Iterator[Place]:
+    """The lines of a patch to a file."""
     for hunk in file.hunks:
         yield from _hunk_places(blind_id, file, hunk)
 
@@ -234,13 +195,14 @@ def _changed_lines(attempt: Attempt) -> dict[tuple[str, str], str]:
     return {
         (file.path, place.text[0] + place.text[1:].strip()): cite(*place)
         for file in attempt.patch.files
-        for place in _patch_places(attempt.blind_id, file)
+        for place in patch_places(attempt.blind_id, file)
         if place.text[0] != " " and place.text[1:].strip()
     }
 
 
-def _numbered(prefix: str, lines: Iterable[str]) -> Iterator[Place]:
-    for number, line in enumerate(lines, 1):
+def numbered(prefix: str, lines: Iterable[str], first: int = 1) -> Iterator[Place]:
+    """Lines with their coordinates; `first` is the number of the first."""
+    for number, line in enumerate(lines, first):
         yield Place(f"{prefix}:{number}", line)
 
 
@@ -259,16 +221,23 @@ def _show_mixed_ends(places: Sequence[Place], whole: Sequence[Place]) -> list[Li
 
 
 def _numbered_lines(prefix: str, lines: Sequence[str]) -> Lines:
-    return Lines([Part(len(lines), lambda: list(_numbered(prefix, lines)))])
+    return Lines([Part(len(lines), lambda: list(numbered(prefix, lines)))])
 
 
-def _digest_place(attempt: Attempt, turn: Turn) -> list[Line]:
-    return [Place(f"{attempt.blind_id}:turn:{turn.number}", turn.digest)]
+def _digest_places(attempt: Attempt, start: int, stop: int) -> list[Line]:
+    turns = (attempt.turns[place] for place in range(start, stop))
+    return [Place(f"{attempt.blind_id}:turn:{turn.number}", turn.digest) for turn in turns]
 
 
-def _turn_places(attempt: Attempt, turn: Turn) -> list[Place]:
-    return list(_numbered(f"{attempt.blind_id}:turn:{turn.number}", turn.lines))
+def _turn_places(attempt: Attempt, number: int, start: int, stop: int) -> list[Line]:
+    lines = attempt.turns[number - 1].lines_between(start, stop)
+    return list(numbered(f"{attempt.blind_id}:turn:{number}", lines, start + 1))
+
+
+def _output_places(attempt: Attempt, start: int, stop: int) -> list[Line]:
+    lines = slice_lines(attempt.test_output, start, stop)
+    return list(numbered(f"{attempt.blind_id}:test_output", lines, start + 1))
 
 
 def _cite_numbered(prefix: str, lines: Iterable[str]) -> list[str]:
-    return [cite(*place) for place in _numbered(prefix, lines)]
+    return [cite(*place) for place in numbered(prefix, lines)]

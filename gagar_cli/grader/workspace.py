@@ -5,18 +5,19 @@ one is supplied, and what commands printed. Trajectory ids, policy names, reward
 no tool can reach them. Nothing is run here; commands run in sandboxes that `checks.py` opens.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Protocol
 
 from gagar_cli.core.blinding import blind_ids
 from gagar_cli.core.evidence import WINDOW_LINES, Coordinate, NumberedLine
 from gagar_cli.core.integrity import AddedLines
 from gagar_cli.core.leads import Lead, find_leads
+from gagar_cli.core.lines import slice_lines
 from gagar_cli.core.patch import Patch, PatchConflict, PatchFile, apply_file, parse_patch, refuse_patch
 from gagar_cli.core.schema import Group, Trajectory
-from gagar_cli.core.text import split_lines
+from gagar_cli.core.text import count_lines, split_lines
 from gagar_cli.core.turns import Turn, first_prompt, split_turns
 from gagar_cli.grader.pages import show_inline
 
@@ -52,7 +53,7 @@ class Attempt:
         return tuple(str(problem) for problem in (*self.patch.problems, *refuse_patch(self.patch)))
 
     @cached_property
-    def turns(self) -> tuple[Turn, ...]:
+    def turns(self) -> Sequence[Turn]:
         """The turns of its message log."""
         return split_turns(self.trajectory.messages)
 
@@ -61,10 +62,10 @@ class Attempt:
         """Turns that could have brought the answer in."""
         return find_leads(self.turns)
 
-    @cached_property
-    def test_lines(self) -> list[str]:
-        """The lines of its test output; empty where there is none."""
-        return split_lines(self.trajectory.test_output or "")
+    @property
+    def test_output(self) -> str:
+        """Its test output; empty where there is none."""
+        return self.trajectory.test_output or ""
 
     @cached_property
     def raw_lines(self) -> list[str]:
@@ -157,15 +158,17 @@ class Workspace:
                 return self._file_lines_near(place)
             case "turn":
                 turns = self.attempts[place.owner].turns if place.owner in self.attempts else ()
-                turn = next((turn for turn in turns if turn.number == place.number), None)
-                if turn is None:
+                if not 1 <= (place.number or 0) <= len(turns):
                     return None
+                turn = turns[(place.number or 0) - 1]
                 # A turn as a whole may be cited as `list_turns` shows it.
                 digest = [turn.digest] if place.line is None else []
-                return [*(_window(turn.lines, place.line) or []), *digest] or None
+                return [*(_lines_at(turn.n_lines, turn.lines_between, place.line) or []), *digest] or None
             case "test_output":
-                attempt = self.attempts.get(place.owner)
-                return _window(attempt.test_lines, place.line) if attempt else None
+                if place.owner not in self.attempts:
+                    return None
+                output = self.attempts[place.owner].test_output
+                return _lines_at(count_lines(output), partial(slice_lines, output), place.line)
             case "exec":
                 return _window(self.executions.get((place.owner, place.number or 0)), place.line)
 
@@ -211,13 +214,18 @@ def describe_file(file: PatchFile) -> str:
 
 
 def _window(lines: Sequence[str] | None, line: int | None) -> list[str] | None:
-    if lines is None:
-        return None
-    if line is not None and not 1 <= line <= len(lines):
+    return None if lines is None else _lines_at(len(lines), lambda start, stop: lines[start:stop], line)
+
+
+def _lines_at(
+    n_lines: int, between: Callable[[int, int], Sequence[str]], line: int | None
+) -> list[str] | None:
+    """The lines near one, or all; None where there is no such line."""
+    if line is not None and not 1 <= line <= n_lines:
         return None
     start = 0 if line is None else max(0, line - 1 - WINDOW_LINES)
-    end = len(lines) if line is None else line + WINDOW_LINES
-    return [NumberedLine.of(number, text) for number, text in enumerate(lines[start:end], start + 1)]
+    end = n_lines if line is None else line + WINDOW_LINES
+    return [NumberedLine.of(number, text) for number, text in enumerate(between(start, end), start + 1)]
 
 
 def _find_twins(candidates: Sequence[Attempt]) -> dict[str, str]:

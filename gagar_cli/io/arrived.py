@@ -1,9 +1,9 @@
 """What a growing dump's index holds: rows, the trajectories that they make, and what a look at the files found."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from gagar_cli.core.schema import GroupKey
 from gagar_cli.io.records import Scalars
@@ -21,6 +21,21 @@ class Row:
     trajectory_id: str
     scalars: Scalars
     is_eligible: bool
+    light: Mapping[str, object] | None = None
+    """With joined files, what its verdict rests on, before they are laid over it."""
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether joined files have yet to give its verdict."""
+        found = self.scalars
+        is_known = found.resolved is not None or found.infra_failure or found.mask_sample
+        return self.light is not None and not is_known
+
+    @property
+    def order(self) -> tuple[Any, ...]:
+        """Its place among the records of a whole dump."""
+        place = self.place
+        return (*self.tail.order, place.line, place.offset or 0, self.item or 0)
 
     @property
     def where(self) -> str:
@@ -36,9 +51,9 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What a look found: a record of a group, or a mark of its end."""
+    """What a look found: a record of a group, a mark of its end, or that records of it hold no longer."""
 
-    kind: Literal["record", "end_of_group"]
+    kind: Literal["record", "end_of_group", "withdrawn"]
     key: GroupKey
     row: Row | None = None
 
@@ -68,7 +83,7 @@ def judge_member(
 ) -> Member:
     """The trajectory of these rows, judged as `io/index.py` judges a whole dump's.
 
-    `has_resolved`, `has_reward`: whether any record of the dump has that field, respectively a value of it.
+    `has_resolved`, `has_reward`: whether any record of its file has that field, respectively a value of it.
     """
     rows = sorted(rows, key=lambda row: -1 if row.scalars.segment is None else row.scalars.segment)
     found = rows[0].scalars

@@ -2,7 +2,8 @@
 
 A dump is files, folders of shards, or `-`; JSON lines (plain, gzip, zstd) or Parquet. `open_dump` reads everything
 once and refuses what is ambiguous; afterwards memory holds the index only, and `read_trajectories` fetches single
-records by place. The files must stay as they are while a dump is open.
+records by place. Of a long dump that is read for its scalars only, the ids lie in a file too (`io/row_ids.py`). The
+files must stay as they are while a dump is open.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,18 +16,23 @@ import polars as pl
 
 from gagar_cli.core.schema import Task, Trajectory
 from gagar_cli.errors import InputError, UsageError
+from gagar_cli.io.extras import extra_column
 from gagar_cli.io.index import locate
 from gagar_cli.io.joined import JoinedSource
-from gagar_cli.io.joins import KEYS, Joins
-from gagar_cli.io.native import NativeSource, Spool, open_native
-from gagar_cli.io.native_files import find_native
-from gagar_cli.io.records import PROMPT_FIELDS, Fields, exploded, placed
+from gagar_cli.io.joins import Joins
+from gagar_cli.io.native import NativeSource
+from gagar_cli.io.open_sources import open_sources
+from gagar_cli.io.packed_logs import LogStore
+from gagar_cli.io.records import Fields, exploded, placed
+from gagar_cli.io.row_ids import Hash, hash_texts
+from gagar_cli.io.row_table import RowTable
 from gagar_cli.io.scan import DumpReport, ReadOptions, Scan
 from gagar_cli.io.sources import JsonlSource, Place, Source
-from gagar_cli.io.streams import Opened, list_shards, open_input
 from gagar_cli.io.trajectories import join_segments, read_task, read_trajectory
 
 __all__ = ["Dump", "DumpReport", "ReadOptions", "open_dump"]
+
+_PART_ROWS = 65_536
 
 
 class Dump:
@@ -34,20 +40,21 @@ class Dump:
 
     def __init__(
         self,
-        index: pl.DataFrame,
+        index: pl.DataFrame | RowTable,
         report: DumpReport,
         sources: Sequence[Source],
         fields: Fields,
         explode: str | None,
         resources: ExitStack | None = None,
     ) -> None:
-        self.index = index
+        self._whole = index if isinstance(index, pl.DataFrame) else None
+        self._apart = index if isinstance(index, RowTable) else None
         self.report = report
         self._sources = tuple(sources)
         self._fields = fields
         self._explode = explode
         self._resources = resources
-        self._segments = _segments_of(index)
+        self._segments = {} if self._whole is None else _segments_of(self._whole)
 
     def __enter__(self) -> Self:
         return self
@@ -65,6 +72,43 @@ class Dump:
             self._resources.close()
 
     @property
+    def index(self) -> pl.DataFrame:
+        """One row a record: `INDEX_COLUMNS`, and extras.
+
+        Where texts are kept apart it is made anew at each call, without `trajectory_id`, which `keys` has, and without
+        `primary_row`.
+        """
+        return self._whole if self._apart is None else self._apart.part()  # type: ignore[return-value]
+
+    @property
+    def rows_apart(self) -> RowTable | None:
+        """The rows without their texts, where those are in a file; every row is a trajectory of its own then."""
+        return self._apart
+
+    @property
+    def n_rows(self) -> int:
+        """The height of the index."""
+        return self.report.n_records
+
+    def keys(self, start: int = 0, stop: int | None = None) -> pl.DataFrame:
+        """`step`, `group_id` and `trajectory_id` of the rows from `start` to before `stop`."""
+        if self._apart is not None:
+            return self._apart.keys(start, stop)
+        return self.index[start:stop].select("step", "group_id", "trajectory_id")
+
+    def extras(self) -> pl.DataFrame:
+        """The extra columns, by the names of `extra_column`."""
+        index = self.index if self._apart is None else self._apart.frame
+        return index.select(name for name in index.columns if name.startswith(extra_column("")))
+
+    def column(self, name: str) -> pl.Series | None:
+        """A column of the index; None where it says nothing, its type as narrow as its values."""
+        if self._apart is not None:
+            return self._apart.column(name)
+        column = self.index[name]
+        return None if column.null_count() == len(column) else column
+
+    @property
     def sources(self) -> tuple[str, ...]:
         """The names of the files, shards one by one; the index's `source` counts into them."""
         return tuple(source.name for source in self._sources)
@@ -77,13 +121,16 @@ class Dump:
 
     def where(self, row: int) -> str:
         """The place of a row of the index as messages tell it: `dump.jsonl:12`, `dump.jsonl:12[3]` when exploded."""
+        if self._apart is not None:
+            return locate(self._apart.part(row, row + 1), self._sources, 0)
         return locate(self.index, self._sources, row)
 
     def read_trajectories(self, rows: Sequence[int]) -> list[tuple[Task, Trajectory]]:
         """Task and trajectory of each row, in the given order; a first segment brings the later ones with it.
 
-        Memory: the records asked for. Raises:
+        Memory: one record, and those asked for without their long logs. Raises:
             InputError: a heavy field has a wrong type, or the file changed.
+            OutputError: the temporary directory has no space for long logs.
         """
         wanted = sorted({part for row in rows for part in self._segments.get(row, (row,))})
         read = dict(zip(wanted, self._read_rows(wanted), strict=True))
@@ -114,25 +161,35 @@ class Dump:
     @property
     def is_spliceable(self) -> bool:
         """Whether every row of the index is one line of JSON, so that `iter_texts` can give it."""
+        if self._apart is not None:
+            offset = self._apart.column("offset")
+            return self._apart.column("item") is None and offset is not None and not offset.has_nulls()
         return self.index["item"].null_count() == self.index.height and not self.index["offset"].has_nulls()
 
     def iter_texts(self) -> Iterator[bytes]:
         """The lines of the records in the order of the index, as they are in the file; needs `is_spliceable`."""
-        for (number,), rows in self.index.group_by("source", maintain_order=True):
-            places, _ = _distinct_places(rows)
+        for number, places in self._line_places():
             yield from self._sources[number].read_texts(places)
 
     def iter_blocks(self) -> Iterator[tuple[bytes | bytearray, list[tuple[int, int]]]]:
         """The same in blocks of many lines, and where each line lies in its block; a block holds until the next one."""
-        for (number,), rows in self.index.group_by("source", maintain_order=True):
-            places, _ = _distinct_places(rows)
+        for number, places in self._line_places():
             source = self._sources[number]
             if isinstance(source, JsonlSource):
                 yield from source.read_blocks(places)
             else:
                 yield from ((text, [(0, len(text))]) for text in source.read_texts(places))
 
+    def _line_places(self) -> Iterator[tuple[int, list[Place]]]:
+        """The places of rows that are lines, source by source in parts: a place is an object, and rows are many."""
+        for start in range(0, self.n_rows, _PART_ROWS):
+            stop = start + _PART_ROWS
+            part = self.index[start:stop] if self._apart is None else self._apart.part(start, stop)
+            for (number,), rows in part.group_by("source", maintain_order=True):
+                yield number, _distinct_places(rows)[0]
+
     def _read_rows(self, rows: Sequence[int]) -> Iterator[tuple[Task, Trajectory]]:
+        store = LogStore()
         for (number,), part in self.index[list(rows)].group_by("source", maintain_order=True):
             source = self._sources[number]
             places, spread = _distinct_places(part)
@@ -143,7 +200,11 @@ class Dump:
                     merged = record if item is None else exploded(record, self._explode, item)
                     # As `where`, without asking the index once a record.
                     where = f"{source.name}:{line}" + ("" if item is None else f"[{item}]")
-                    yield self._build(merged, where, trajectory_id, reward, passed=passed)
+                    task, trajectory = self._build(merged, where, trajectory_id, reward, passed=passed)
+                    yield task, store.packed(trajectory)
+                    del merged, trajectory
+                # What was made of it stays; the next one needs its place.
+                del record
 
     def _build(
         self,
@@ -167,8 +228,10 @@ class Dump:
             raise placed(error, where) from error
 
 
-def open_dump(paths: Sequence[str], options: ReadOptions) -> Dump:
+def open_dump(paths: Sequence[str], options: ReadOptions, *, hash_: Hash = hash_texts) -> Dump:
     """Read the index of a dump: every record once, types checked, ids settled.
+
+    `hash_` finds ids that are kept in a file; texts that share a hash cost time, no more.
 
     Raises:
         UsageError: no path, `-` twice, or a mapped name that is not canonical.
@@ -179,7 +242,7 @@ def open_dump(paths: Sequence[str], options: ReadOptions) -> Dump:
         raise UsageError("a dump is files, folders, or `-` once")
     fields = Fields(options.fields)
     with ExitStack() as opened:
-        sources, notes = _open_sources(paths, options, opened)
+        sources, notes = open_sources(paths, options, opened)
         joins: Joins | None = None
         if options.joins:
             joins = Joins(
@@ -187,61 +250,15 @@ def open_dump(paths: Sequence[str], options: ReadOptions) -> Dump:
             )
             opened.callback(joins.close)
             sources = [*(JoinedSource(source, joins, fields, options.explode) for source in sources)]
-        index, report = Scan(sources, fields, options).run()
+        scan = Scan(sources, fields, options, hash_=hash_)
+        opened.callback(scan.close)
+        index, report = scan.run_apart()
         if joins is not None:
             joins.refuse_shared()
         joined = joins.notes() if joins is not None else ()
         report = replace(report, notes=(*notes, *report.notes, *joined))
         resources = opened.pop_all()
     return Dump(index, report, sources, fields, options.explode, resources)
-
-
-def _open_sources(
-    paths: Sequence[str], options: ReadOptions, opened: ExitStack
-) -> tuple[list[Source], list[str]]:
-    """The sources of native files and of the others, and notes."""
-    is_own_form = options.format is None and bool(options.fields or options.explode)
-    forced = "canonical" if is_own_form else options.format
-    found, others, notes = find_native(paths, forced, opened)
-    sources: list[Source] = []
-    if found:
-        spool = Spool()
-        opened.callback(spool.close)
-        sources += open_native(found, spool, keep_raw=options.keep_raw, group_by=options.group_by)
-    # What grouping and joining look at, for readers that choose columns.
-    needed = (*(KEYS if options.joins else ()), *(PROMPT_FIELDS if options.group_by == "prompt" else ()))
-    chosen = replace(options, extras=tuple(dict.fromkeys((*options.extras, *needed))))
-    for named in others:
-        for path in list_shards(named.path):
-            sources.append(_open_source(path, named.opened or open_input(path), chosen))
-            opened.callback(sources[-1].close)
-    return sources, notes
-
-
-def _open_source(path: str, opened: Opened, options: ReadOptions) -> Source:
-    if opened.kind == "parquet":
-        # With the file its library would cost 40 MB of memory, which JSON lines have no use for.
-        from gagar_cli.io.parquet import ParquetSource
-
-        return ParquetSource(
-            path,
-            opened,
-            explode=options.explode,
-            group_by=options.group_by,
-            max_record_bytes=options.max_record_bytes,
-            extras=options.extras,
-        )
-    return JsonlSource(
-        path,
-        opened,
-        explode=options.explode,
-        max_record_bytes=options.max_record_bytes,
-        skim=(*options.extras, options.group_by or "") if options.is_index_only else None,
-        # What a join or a prompt needs lies outside of the columns of a table.
-        flat=None
-        if options.joins or options.group_by in ("prompt", "directory")
-        else (*options.extras, options.group_by or ""),
-    )
 
 
 def _distinct_places(rows: pl.DataFrame) -> tuple[list[Place], list[list[int | None]]]:

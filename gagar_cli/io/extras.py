@@ -92,6 +92,7 @@ class ExtraColumns:
         self._pack()
         types = {name: _KINDS[self._kinds[name]] if name in self._kinds else pl.Null for name in self._names}
         chunks = [chunk.cast(types) for chunk in self._chunks]  # type: ignore[arg-type]
+        self._chunks = []
         frame = pl.concat(chunks) if chunks else pl.DataFrame(schema=types)
         return frame.rename({name: extra_column(name) for name in self._names})
 

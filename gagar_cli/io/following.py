@@ -1,36 +1,33 @@
 """A dump that grows while it is read: an index that takes in what was added, and whole groups on demand.
 
 The records are those of `open_dump`, read by the same rules: the first record settles what groups all of them, a bad
-one stops or is skipped, a trajectory occurs once. What `open_dump` knows at the end (whether any record has `resolved`,
-or a reward) counts here from when it is first seen. Files are followed by `io/tails.py`.
+one stops or is skipped, a trajectory occurs once. What `open_dump` knows at the end (whether any record of a file has
+`resolved`, or a reward) counts here from when it is first seen. With joined files a record has come once its verdict is there.
 """
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from gagar_cli.core.conditions import Condition
 from gagar_cli.core.schema import Group, GroupKey, Task, Trajectory
-from gagar_cli.core.text import escape_untrusted, shorten
-from gagar_cli.errors import InputError, UsageError
+from gagar_cli.errors import InputError
 from gagar_cli.io.arrived import Event, Member, Row, judge_member
 from gagar_cli.io.eligibility import rows_that_meet
 from gagar_cli.io.extras import ExtraColumns
-from gagar_cli.io.markers import END_OF_DUMP, END_OF_GROUP
-from gagar_cli.io.records import (
-    MISSING,
-    Fields,
-    attempts_of,
-    exploded,
-    placed,
-    read_group_key,
-    read_scalars,
-)
+from gagar_cli.io.followed_files import FollowedFiles
+from gagar_cli.io.followed_joins import FollowedJoins
+from gagar_cli.io.followed_rows import quote, refuse_copy
+from gagar_cli.io.group_field import GroupField
+from gagar_cli.io.joins import KEYS
+from gagar_cli.io.markers import END_OF_GROUP
+from gagar_cli.io.packed_logs import LogStore
+from gagar_cli.io.records import MISSING, SCALARS, Fields, attempts_of, exploded, placed, read_scalars
 from gagar_cli.io.scan import ReadOptions, _made_id
 from gagar_cli.io.sources import Place, Scanned
-from gagar_cli.io.streams import show_path
-from gagar_cli.io.tails import Tail, TailedPath, open_tail
+from gagar_cli.io.tails import Tail
 from gagar_cli.io.trajectories import join_segments, read_task, read_trajectory
 
 
@@ -43,122 +40,146 @@ class FollowedDump:
         """Look for the named files and folders.
 
         Raises:
-            UsageError: stdin, a native format, joined files, or a mapped name that is not canonical.
+            UsageError: what cannot be followed, no such format, or a mapped name that is not canonical.
             InputError: a path that is not there, in a folder that is not there either.
         """
-        if options.joins or options.format not in (None, "canonical"):
-            flag = "--join" if options.joins else "--format"
-            raise UsageError(
-                f"{flag} is not for --follow", "records that are followed hold all that is known of them"
-            )
         self._options = options
         self._condition = condition
         self._fields = Fields(options.fields)
         self._extras = ExtraColumns(options.extras, self._fields)
-        self._group_field: str | None = None
-        self._is_grouped = False
-        self._has_reward = False
+        self._light = frozenset(self._fields.columns(*SCALARS, *KEYS, *options.extras, "attempt"))
+        """Top-level names of what a verdict and the condition rest on."""
+        self._grouped_by = GroupField(options, self._fields)
+        self._paid: set[Tail] = set()
+        """Files of which any record has a reward."""
+        self._judged: set[Tail] = set()
+        """Files of which any record has `resolved`."""
         self._groups: dict[GroupKey, list[Row]] = {}
-        self._ended: set[str] = set()
+        self._marked: dict[GroupKey, None] = {}
+        """Groups that their writer called whole, and that wait for verdicts."""
         self.n_bad_records = 0
         self.n_records = 0
-        for path in paths:
-            if path == "-":
-                raise UsageError("--follow needs files or folders", "without it, `-` is read to its end")
-            if not Path(path).exists() and not Path(path).absolute().parent.is_dir():
-                raise InputError(f"{show_path(path)}: no such file or directory")
-        opener = partial(open_tail, options=options, fields=self._fields)
-        self._paths = [TailedPath(path, opener) for path in paths]
+        self._joins = FollowedJoins(options.joins) if options.joins else None
+        self._files = FollowedFiles(paths, options, self._fields)
 
     @property
     def is_ended(self) -> bool:
-        """Whether every file and folder has said that no more comes."""
-        return len(self._ended) == len(self._paths)
+        """Whether every file and folder has said that no more comes, and no verdict is awaited."""
+        if not self._files.is_ended:
+            return False
+        return self._joins is None or self._joins.is_ended or not any(map(self.is_awaited, self._groups))
 
     @property
     def has_more(self) -> bool:
         """Whether another look finds something at once."""
-        return any(tail.has_more for path in self._paths for tail in path.tails.values())
+        return self._files.has_more
 
     @property
     def missing_columns(self) -> tuple[str, ...]:
         """Columns of the condition that no record had so far."""
         return self._extras.missing
 
+    @property
+    def notes(self) -> list[str]:
+        """What is to be told about files and joined files."""
+        return [*self._files.notes, *(self._joins.notes() if self._joins is not None else ())]
+
     def close(self) -> None:
         """Close what is open."""
-        for path in self._paths:
-            for tail in path.tails.values():
-                tail.close()
+        self._files.close()
+        if self._joins is not None:
+            self._joins.close()
+
+    def is_awaited(self, key: GroupKey) -> bool:
+        """Whether a verdict of the group has not come yet."""
+        return self._joins is not None and any(row.is_awaited for row in self._groups.get(key, ()))
 
     def look(self, *, is_last: bool = False) -> list[Event]:
         """What was added since the last look, in order; with `is_last` nothing more is expected.
 
         Raises:
-            InputError: a bad record (unless skipped), or a file that was replaced.
+            InputError: a bad record (unless skipped), a file that was replaced, or that nothing can be read from.
         """
         events: list[Event] = []
-        for path in self._paths:
-            if path.appear():
-                self._ended.add(path.path)
-            for tail in list(path.tails.values()):
-                for scanned in tail.look(is_last=is_last or path.path in self._ended):
-                    events += self._take(path, tail, scanned)
+        for tail, scanned in self._files.look(is_last=is_last):
+            events += self._withdraw(tail) if scanned is None else self._take(tail, scanned)
+        if self._joins is not None and self._joins.renew(self._files.runs, is_last=is_last):
+            events += self._rejoin()
+        if is_last:
+            rows = ((key, row) for key, rows in self._groups.items() for row in rows)
+            events += [Event("record", key, row) for key, row in rows if row.is_awaited]
+        for key in [key for key in self._marked if not self.is_awaited(key)]:
+            del self._marked[key]
+            events.append(Event("end_of_group", key))
         return events
 
     def members(self, key: GroupKey) -> list[Member]:
-        """The trajectories of a group, in the order in which they came."""
+        """The trajectories of a group, in the order that they have in the whole dump.
+
+        They may have come in another one, and come in yet another when a run goes on: the group is the same.
+        """
         by_id: dict[str, list[Row]] = {}
         for row in self._groups.get(key, ()):
             by_id.setdefault(row.trajectory_id, []).append(row)
-        judge = partial(
-            judge_member,
-            has_resolved="resolved" not in self._fields.unseen,
-            has_reward=self._has_reward,
-            pass_threshold=self._options.pass_threshold,
-        )
-        return [judge(rows) for rows in by_id.values()]
+        paid, judged = self._paid, self._judged
+        judge = partial(judge_member, pass_threshold=self._options.pass_threshold)
+        members = [
+            judge(rows, has_resolved=rows[0].tail in judged, has_reward=rows[0].tail in paid)
+            for rows in by_id.values()
+        ]
+        return sorted(members, key=lambda member: member.rows[0].order)
 
     def first_image(self) -> str | None:
         """The docker image that the first record names."""
         first = next((rows[0] for rows in self._groups.values()), None)
         if first is None:
             return None
-        record = self._read_records([first])[id(first.tail), first.place]
         member = Member((first,), passed=False, invalid=False, reward=0.0)
-        return self._build(first, record, member)[0].docker_image
+        return self._built([member])[0][0][0].docker_image
 
     def read_group(self, key: GroupKey, members: Sequence[Member]) -> Group:
         """A group of these members, with their heavy columns.
 
-        Raises:
+        Memory: one record, and those of the group without their long logs. Raises:
             InputError: a heavy field has a wrong type, or the file changed.
+            OutputError: the temporary directory has no space for long logs.
         """
-        records = self._read_records([row for member in members for row in member.rows])
-        task: Task | None = None
+        built = self._built(members)
         trajectories = []
-        for member in members:
-            parts = [self._build(row, records[id(row.tail), row.place], member) for row in member.rows]
-            task = task or parts[0][0]
+        for parts in built:
             first = parts[0][1]
             is_split = len(parts) > 1
             trajectories.append(join_segments(first, [part for _, part in parts]) if is_split else first)
-        return Group(key, task or Task(), tuple(trajectories))
+        return Group(key, built[0][0][0] if built else Task(), tuple(trajectories))
 
-    def _take(self, path: TailedPath, tail: Tail, scanned: Scanned) -> Iterator[Event]:
+    def _built(self, members: Sequence[Member]) -> list[list[tuple[Task, Trajectory]]]:
+        """What the rows of each member hold: each record is read once, and those of one file in one pass over it."""
+        wanted: dict[Tail, dict[Place, list[tuple[Row, Member]]]] = {}
+        for member in members:
+            for row in member.rows:
+                wanted.setdefault(row.tail, {}).setdefault(row.place, []).append((row, member))
+        store = LogStore()
+        made: dict[int, tuple[Task, Trajectory]] = {}
+        for tail, places in wanted.items():
+            records = tail.read(sorted(places))
+            for place in sorted(places):
+                record = next(records)
+                for row, member in places[place]:
+                    made[id(row)] = self._build(row, record, member, store)
+                del record  # before the next one is there
+        return [[made[id(row)] for row in member.rows] for member in members]
+
+    def _take(self, tail: Tail, scanned: Scanned) -> Iterator[Event]:
         place, record = scanned
         where = f"{tail.name}:{place.line}"
         try:
             if isinstance(record, InputError):
                 raise record
-            if record.get(END_OF_DUMP) is True:
-                self._ended.add(path.path)
-                return
             if record.get(END_OF_GROUP) is True:
-                yield Event("end_of_group", self._key_of(record))
+                self._marked.setdefault(self._grouped_by.key_of(record))
                 return
             if self._options.explode is None:
-                yield self._add(tail, place, record, None)
+                yield from self._add(tail, place, record, None)
                 return
             items = len(attempts_of(record, self._options.explode))
         except InputError as error:
@@ -166,55 +187,76 @@ class FollowedDump:
             return
         for item in range(items):
             try:
-                yield self._add(tail, place, exploded(record, self._options.explode, item), item)
+                yield from self._add(tail, place, exploded(record, self._options.explode, item), item)
             except InputError as error:
                 self._reject(placed(error, f"{where}[{item}]"))
 
-    def _add(self, tail: Tail, place: Place, record: Mapping[str, object], item: int | None) -> Event:
+    def _add(
+        self, tail: Tail, place: Place, record: Mapping[str, object], item: int | None
+    ) -> Iterator[Event]:
+        if self._options.group_by == "directory" and "directory" not in record:
+            record = {**record, "directory": Path(tail.name).resolve().parent.name}
+        light = None
+        if self._joins is not None:
+            light = {name: value for name, value in record.items() if name in self._light}
+            record = self._joins.overlay(record, self._fields, tail.run, f"{tail.name}:{place.line}")
         if self._fields.unseen:
             self._fields.note_seen(record)
-        self._settle_group_field(record)
-        scalars = read_scalars(record, self._fields, self._group_field)
+        if self._fields.find(record, "resolved") is not MISSING:
+            self._judged.add(tail)
+        self._grouped_by.settle(record)
+        scalars = read_scalars(record, self._fields, self._grouped_by.name)
         source = os.path.normpath(tail.name)
         key = GroupKey(scalars.step, scalars.group or f"{source}:{place.line}")
         trajectory_id = scalars.trajectory_id or _made_id(source, place.line, item)
-        row = Row(tail, place, item, trajectory_id, scalars, self._meets(record))
+        row = Row(tail, place, item, trajectory_id, scalars, self._meets(record), light)
         rows = self._groups.get(key, [])
-        self._refuse_copy(row, rows)
+        refuse_copy(row, rows)
         if len(rows) >= self._options.max_group_size:
             raise InputError(
-                f"group {_quote(key.group_id)} has more than {self._options.max_group_size:,} trajectories",
+                f"group {quote(key.group_id)} has more than {self._options.max_group_size:,} trajectories",
                 "it is more likely a wrong group key: name the right one with `--group-by FIELD`",
             )
         self._groups.setdefault(key, rows).append(row)
-        self._has_reward = self._has_reward or scalars.reward is not None
+        if scalars.reward is not None:
+            self._paid.add(tail)
         self.n_records += 1
-        return Event("record", key, row)
+        if not row.is_awaited:
+            yield Event("record", key, row)
 
-    def _settle_group_field(self, record: Mapping[str, object]) -> None:
-        has_group_id = self._fields.find(record, "group_id") not in (MISSING, None)
-        if self._is_grouped:
-            if has_group_id and self._group_field != "group_id":
-                raise InputError("group_id appears first here, the records before have none")
-            return
-        if has_group_id:
-            self._group_field = "group_id"
-        elif self._options.group_by:
-            self._group_field = self._options.group_by
-        elif self._fields.find(record, "instance_id") not in (MISSING, None):
-            self._group_field = "instance_id"
-        elif self._options.explode is None:
-            raise InputError(
-                "no group_id and no instance_id", "say what groups the records with `--group-by FIELD`"
-            )
-        self._is_grouped = True
+    def _withdraw(self, tail: Tail) -> Iterator[Event]:
+        """What a file gave holds no longer: its groups are open again, with what other files gave."""
+        for key, rows in list(self._groups.items()):
+            kept = [row for row in rows if row.tail is not tail]
+            if len(kept) == len(rows):
+                continue
+            self.n_records -= len(rows) - len(kept)
+            self._groups[key] = kept
+            yield Event("withdrawn", key)
+            yield from (Event("record", key, row) for row in kept if not row.is_awaited)
+            if not kept:
+                del self._groups[key]
 
-    def _key_of(self, mark: Mapping[str, object]) -> GroupKey:
-        step = self._fields.find(mark, "step")
-        if step is not MISSING and not isinstance(step, int | None):
-            raise InputError("step is not an integer or null")
-        group = read_group_key(mark, self._fields, self._group_field or "group_id")
-        return GroupKey(step if isinstance(step, int) else None, group)
+    def _rejoin(self) -> Iterator[Event]:
+        """Lay over every record what the joined files say now; those come that have, or change, their verdict.
+
+        Raises:
+            InputError: what is said of one attempt and would go to several.
+        """
+        assert self._joins is not None  # noqa: S101 - only called with joined files
+        for key, rows in self._groups.items():
+            for number, row in enumerate(rows):
+                record = self._joins.overlay(row.light or {}, self._fields, row.tail.run, row.where)
+                scalars = read_scalars(record, self._fields, None)
+                found = replace(row, scalars=scalars._replace(group=row.scalars.group))
+                if found.verdict == row.verdict:
+                    continue
+                rows[number] = found = replace(found, is_eligible=self._meets(record))
+                if scalars.reward is not None:
+                    self._paid.add(row.tail)
+                if not found.is_awaited:
+                    yield Event("record", key, found)
+        self._joins.check()
 
     def _meets(self, record: Mapping[str, object]) -> bool:
         """Whether the run's condition holds for a record; the kinds of values are settled by the first ones."""
@@ -226,42 +268,20 @@ class FollowedDump:
         one.add(values)
         return bool(rows_that_meet(self._condition, one.finish(), "--eligible")[0])
 
-    def _refuse_copy(self, row: Row, others: Sequence[Row]) -> None:
-        for other in others:
-            if other.trajectory_id != row.trajectory_id:
-                continue
-            if other.scalars.segment == row.scalars.segment:
-                raise InputError(
-                    f"trajectory {_quote(row.trajectory_id)} occurs twice in its group: see {other.where}",
-                    "parts of one trajectory differ in `segment`; separate attempts need separate ids",
-                )
-            if other.verdict != row.verdict:
-                raise InputError(
-                    f"a segment of trajectory {_quote(row.trajectory_id)} disagrees: see {other.where}",
-                    "segments of one trajectory share its reward",
-                )
-
     def _reject(self, error: InputError) -> None:
         self.n_bad_records += 1
         if self._options.on_bad_record == "fail":
             hint = error.hint or "`--on-bad-record skip` leaves bad records out and counts them"
             raise InputError(error.message, hint) from error
 
-    def _read_records(self, rows: Sequence[Row]) -> dict[tuple[int, Place], dict[str, object]]:
-        """The records of rows by tail and place: each once, and those of one tail together."""
-        wanted: dict[int, tuple[Tail, set[Place]]] = {}
-        for row in rows:
-            wanted.setdefault(id(row.tail), (row.tail, set()))[1].add(row.place)
-        return {
-            (key, place): record
-            for key, (tail, places) in wanted.items()
-            for place, record in zip(sorted(places), tail.read(sorted(places)), strict=True)
-        }
-
-    def _build(self, row: Row, record: Mapping[str, object], member: Member) -> tuple[Task, Trajectory]:
+    def _build(
+        self, row: Row, record: Mapping[str, object], member: Member, store: LogStore
+    ) -> tuple[Task, Trajectory]:
         if row.item is not None:
             record = exploded(record, self._options.explode, row.item)
         try:
+            if self._joins is not None:
+                record = self._joins.overlay(record, self._fields, row.tail.run)
             return read_task(record, self._fields), read_trajectory(
                 record,
                 self._fields,
@@ -269,10 +289,7 @@ class FollowedDump:
                 reward=member.reward,
                 passed=member.passed,
                 where=row.where,
+                store=store,
             )
         except InputError as error:
             raise placed(error, row.where) from error
-
-
-def _quote(text: str) -> str:
-    return f'"{shorten(escape_untrusted(text, keep_newlines=False), 80)}"'

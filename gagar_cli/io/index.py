@@ -1,9 +1,4 @@
-"""The index of a dump: one row a record, scalar columns only, and what follows from the dump as a whole.
-
-Rows are collected in short Python lists and packed into columns every few thousand rows, so that memory stays near
-what the columns need. Whether a column counts as present (`resolved`, `reward`) is only known at the end of the
-reading, therefore `passed` and `invalid` are worked out there, for all rows at once.
-"""
+"""The index of a dump: one row a record, scalar columns only, and what must hold for the dump as a whole."""
 
 from collections.abc import Callable, Sequence
 
@@ -13,137 +8,53 @@ import polars as pl
 from gagar_cli.core.text import escape_untrusted, shorten
 from gagar_cli.errors import InputError
 from gagar_cli.io.extras import extra_column
-from gagar_cli.io.records import Scalars
-from gagar_cli.io.sources import Place, Source
+from gagar_cli.io.row_table import INDEX_COLUMNS, RowTable
+from gagar_cli.io.sources import Source
 
-_CHUNK_ROWS = 8192
-_RAW_SCHEMA: dict[str, type[pl.DataType]] = {
-    "source": pl.UInt32,
-    "line": pl.Int64,
-    "item": pl.Int32,
-    "offset": pl.Int64,
-    "length": pl.Int64,
-    "group": pl.UInt32,
-    "step": pl.Int64,
-    "trajectory_id": pl.String,
-    "segment": pl.Int32,
-    "reward": pl.Float64,
-    "resolved": pl.Boolean,
-    "infra_failure": pl.Boolean,
-    "mask_sample": pl.Boolean,
-    "n_turns": pl.Int64,
-    "n_output_tokens": pl.Int64,
-    "advantage": pl.Float64,
-}
-_FLAGS = ("infra_failure", "mask_sample")
-"""False where nothing is told; the other columns are null then."""
-INDEX_COLUMNS = (
-    "source", "line", "item", "offset", "length", "group", "step", "group_id", "trajectory_id", "segment",
-    "primary_row", "reward", "passed", "invalid", "invalid_reason", "n_turns", "n_output_tokens", "advantage",
-)  # fmt: skip
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+"""Spreads the codes of groups over the keys, so that an id of one group is another key in the next."""
 
 
-class IndexBuilder:
-    """Collects the scalars of records, in reading order."""
+def is_simple(rows: RowTable, max_group_size: int) -> bool:
+    """Whether every row is a trajectory of its own and no group is larger; told by hashes, so a doubt is a no."""
+    group = rows.frame["group"].to_numpy()
+    if np.bincount(group, minlength=1).max() > max_group_size:
+        return False
+    keys = np.empty(len(group), dtype=np.uint64)
+    n_done = 0
+    for part in rows.ids.key_parts():
+        own = keys[n_done : n_done + len(part)]
+        np.multiply(group[n_done : n_done + len(part)], _ODD, out=own)
+        own ^= part
+        n_done += len(part)
+    keys.sort()
+    return not (keys[1:] == keys[:-1]).any()
 
-    def __init__(self) -> None:
-        self._rows: list[tuple[object, ...]] = []
-        self._chunks: list[pl.DataFrame] = []
-        self._codes: dict[tuple[int | None, str], int] = {}
-        self.n_rows = 0
 
-    def add(
-        self,
-        source: int,
-        place: Place,
-        scalars: Scalars,
-        *,
-        item: int | None,
-        group_id: str,
-        trajectory_id: str,
-    ) -> None:
-        """Append one record; ids that the record lacks were made by the caller."""
-        code = self._codes.setdefault((scalars.step, group_id), len(self._codes))
-        self._rows.append(
-            (
-                source,
-                place.line,
-                item,
-                place.offset,
-                place.length,
-                code,
-                scalars.step,
-                trajectory_id,
-                scalars.segment,
-                scalars.reward,
-                scalars.resolved,
-                scalars.infra_failure,
-                scalars.mask_sample,
-                scalars.n_turns,
-                scalars.n_output_tokens,
-                scalars.advantage,
-            )
-        )
-        self.n_rows += 1
-        if len(self._rows) >= _CHUNK_ROWS:
-            self._pack()
+def checked_index(
+    rows: RowTable,
+    sources: Sequence[Source],
+    without_copies: Callable[[pl.DataFrame], pl.DataFrame],
+    max_group_size: int,
+) -> pl.DataFrame:
+    """The whole index, after everything that can be wrong with it was looked for.
 
-    def add_table(
-        self, source: int, first_line: int, scalars: pl.DataFrame, spans: pl.DataFrame | None = None
-    ) -> None:
-        """Append neighbouring records whose scalars are clean: the columns of `Scalars`, with the key as `group_id`.
+    `without_copies` refuses records that repeat a trajectory, or leaves them out.
 
-        `spans` has their `offset` and `length` where they are lines.
-        """
-        self._pack()
-        placed = scalars.with_columns(
-            self._coded(scalars),
-            pl.lit(source, dtype=pl.UInt32).alias("source"),
-            pl.int_range(first_line, first_line + scalars.height, dtype=pl.Int64).alias("line"),
-            *(() if spans is None else spans.get_columns()),
-        )
-        self._keep(placed)
-        self.n_rows += placed.height
+    Raises:
+        InputError: clashing ids, segments that disagree, a group that is too large.
+    """
+    index = rows.whole()
+    has_segments = has_repeats(index)
+    index = number_trajectories(without_copies(index) if has_segments else index, has_segments=has_segments)
 
-    def _coded(self, scalars: pl.DataFrame) -> pl.Series:
-        """The code of every row's group; groups that are new get the next ones."""
-        names = ["step", "group_id"] if scalars["step"].null_count() < scalars.height else ["group_id"]
-        keys = scalars.select(names).unique(maintain_order=True)
-        # By columns: rows of a frame come ten times as slowly as the items of two lists.
-        steps = keys["step"].to_list() if len(names) > 1 else [None] * keys.height
-        codes = self._codes
-        told = zip(steps, keys["group_id"].to_list(), strict=True)
-        made = [codes.setdefault(key, len(codes)) for key in told]
-        keys = keys.with_columns(pl.Series("group", made, dtype=pl.UInt32))
-        return scalars.select(names).join(
-            keys, on=names, how="left", nulls_equal=True, maintain_order="left"
-        )["group"]
+    def where(row: int) -> str:
+        return locate(index, sources, row)
 
-    def finish(
-        self, *, has_resolved: bool, pass_threshold: float, by_reward: Sequence[int] = ()
-    ) -> tuple[pl.DataFrame, int]:
-        """The index but for `primary_row`, and how many valid rows have a reward that contradicts `resolved`.
-
-        `by_reward`: the sources without a verdict in a dump of which others have one.
-        """
-        self._pack()
-        raw = _concatenated(self._chunks)
-        self._chunks = []
-        group_ids = pl.Series("group_id", [group_id for _, group_id in self._codes], dtype=pl.String)
-        frame = raw.with_columns(group_ids.gather(raw["group"]).alias("group_id"))
-        told = pl.lit(has_resolved) & ~pl.col("source").is_in(list(by_reward))
-        frame = _judge(frame, told if by_reward else pl.lit(has_resolved), pass_threshold=pass_threshold)
-        disagree = ~pl.col("invalid") & ((pl.col("reward") >= pass_threshold) != pl.col("resolved"))
-        return frame, int(frame.select(disagree.sum()).item() or 0)
-
-    def _pack(self) -> None:
-        if self._rows:
-            self._keep(pl.DataFrame(self._rows, schema=_RAW_SCHEMA, orient="row"))
-            self._rows = []
-
-    def _keep(self, chunk: pl.DataFrame) -> None:
-        told = [name for name in _RAW_SCHEMA if name in chunk.columns and _is_told(chunk[name])]
-        self._chunks.append(chunk.select(told))
+    if has_segments:
+        refuse_split_verdicts(index, where)
+    refuse_large_groups(index, max_group_size, where)
+    return index
 
 
 def has_repeats(index: pl.DataFrame) -> bool:
@@ -166,7 +77,7 @@ def find_copies(index: pl.DataFrame) -> pl.DataFrame:
 
 def number_trajectories(index: pl.DataFrame, *, has_segments: bool) -> pl.DataFrame:
     """Adds `primary_row`, the first row of the same trajectory, and puts the columns in their order, extras last."""
-    frame = index.with_columns(_row_numbers(index).alias("primary_row"))
+    frame = index.with_columns(_row_numbers(index))
     if has_segments:
         frame = frame.with_columns(pl.col("primary_row").min().over("group", "trajectory_id"))
     extras = [name for name in index.columns if name.startswith(extra_column(""))]
@@ -225,61 +136,10 @@ def refuse_large_groups(index: pl.DataFrame, max_group_size: int, where: Callabl
         )
 
 
-def _judge(frame: pl.DataFrame, has_resolved: pl.Expr, *, pass_threshold: float) -> pl.DataFrame:
-    """Adds `invalid_reason`, `invalid`, `passed`, and makes `reward` the effective one."""
-    if frame["reward"].has_nulls():
-        # A file may have verdicts only, and the next one rewards only.
-        is_unpaid = pl.col("reward").is_null().all().over("source")
-        verdict = pl.col("resolved").cast(pl.Float64)
-        frame = frame.with_columns(pl.when(is_unpaid).then(verdict).otherwise("reward").alias("reward"))
-    usable = pl.col("reward").is_not_null() & pl.col("reward").is_not_nan()
-    reason = (
-        pl.when("infra_failure").then(pl.lit("infra_failure"))
-        .when("mask_sample").then(pl.lit("mask_sample"))
-        .when(has_resolved & pl.col("resolved").is_null()).then(pl.lit("not_evaluated"))
-        .when(~usable).then(pl.lit("no_reward"))
-        .otherwise(pl.lit(None, dtype=pl.String))
-    )  # fmt: skip
-    is_bad = pl.col("infra_failure") | pl.col("mask_sample") | ~usable
-    is_bad |= has_resolved & pl.col("resolved").is_null()
-    passed = pl.when(has_resolved).then("resolved").otherwise(pl.col("reward") >= pass_threshold)
-    if not frame.select(is_bad.any()).item():
-        # One value for all rows: columns of a large dump that say nothing cost as much as those that do.
-        nothing = pl.lit(None, dtype=pl.String).alias("invalid_reason")
-        return frame.with_columns(nothing, pl.lit(value=False).alias("invalid"), passed.alias("passed"))
-    frame = frame.with_columns(reason.alias("invalid_reason"))
-    frame = frame.with_columns(pl.col("invalid_reason").is_not_null().alias("invalid"))
-    return frame.with_columns(
-        (~pl.col("invalid") & passed).fill_null(value=False).alias("passed"),
-        pl.when(~pl.col("invalid")).then("reward").alias("reward"),
-    )
-
-
 def locate(index: pl.DataFrame, sources: Sequence[Source], row: int) -> str:
     """The place of a row as messages tell it: `dump.jsonl:12`, `dump.jsonl:12[3]` for an exploded attempt."""
     number, line, item = index.select("source", "line", "item").row(row)
     return f"{sources[number].name}:{line}" + ("" if item is None else f"[{item}]")
-
-
-def _is_told(column: pl.Series) -> bool:
-    """Whether a column says anything: a large one that does not costs memory for nothing."""
-    return bool(column.any()) if column.name in _FLAGS else column.null_count() < len(column)
-
-
-def _concatenated(chunks: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """One frame of all columns; what no chunk tells is a single value, not one a row."""
-    told = [name for name in _RAW_SCHEMA if any(name in chunk.columns for chunk in chunks)]
-    untold = {name: _nothing(name) for name in _RAW_SCHEMA}
-    filled = (
-        chunk.with_columns(untold[name] for name in told if name not in chunk.columns).select(told)
-        for chunk in chunks
-    )
-    raw = pl.concat(filled) if chunks else pl.DataFrame(schema=_RAW_SCHEMA)
-    return raw.with_columns(untold[name] for name in _RAW_SCHEMA if name not in raw.columns)
-
-
-def _nothing(name: str) -> pl.Expr:
-    return pl.lit(False if name in _FLAGS else None, dtype=_RAW_SCHEMA[name]).alias(name)
 
 
 def _row_numbers(frame: pl.DataFrame) -> pl.Series:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from gagar_cli.core.text import escape_untrusted
+from gagar_cli.core.text import counted, escape_untrusted
 from gagar_cli.errors import InputError
 from gagar_cli.io.formats.files import NativeFile
 from gagar_cli.io.formats.harbor import text_beside
@@ -116,7 +116,7 @@ class Joins:
         """What did not fit together, the first ones by name."""
         yield from self._ambiguous
         if self._n_without:
-            yield f"--join: {self._n_without:,} records found nothing to join: {', '.join(self._without)}"
+            yield f"--join: {counted(self._n_without, 'record')} found nothing to join: {', '.join(self._without)}"
         unused = [
             f"{_short(unit)} ({escape_untrusted(instance_id, keep_newlines=False)[:80]})"
             for units in self._units.values()
@@ -125,10 +125,10 @@ class Joins:
             if not any(id(fact) in self._used for fact in facts)
         ]
         if unused:
-            yield f"--join: {len(unused):,} entries are about no record of the dump: {', '.join(unused[:_MAX_SHOWN])}"
+            yield f"--join: {counted(len(unused), 'entry is', 'entries are')} about no record of the dump: {', '.join(unused[:_MAX_SHOWN])}"
         if self._n_conflicts:
             shown = "; ".join(self._conflicts)
-            yield f"--join: {self._n_conflicts:,} verdicts contradict the one that stands: {shown}"
+            yield f"--join: {counted(self._n_conflicts, 'verdict contradicts', 'verdicts contradict')} the one that stands: {shown}"
 
     def _assign(self, units: Sequence[Unit]) -> None:
         for unit in units:

@@ -15,6 +15,8 @@ from gagar_cli.errors import InputError
 
 MAX_RECORD_BYTES = 64 * 1024**2
 MAX_DEPTH = 100
+_LONG_BYTES = 64 * 1024
+"""From here on what costs a pass over the text counts, and not what costs a call."""
 _BOM = b"\xef\xbb\xbf"
 _FOREIGN = {
     b"\xff\xfe": "UTF-16",
@@ -64,7 +66,8 @@ def read_lines(
             start += len(_BOM)
             text = text[len(_BOM) :]
         body = text.rstrip(b"\r\n")
-        if len(body) > max_record_bytes:
+        # With a mark before it or returns behind it, what was read of a long line may look short enough.
+        if len(body) > max_record_bytes or (n_bytes == max_record_bytes + 2 and not is_ended):
             while not is_ended and (rest := stream.readline(1024**2)):
                 n_bytes += len(rest)
                 is_ended = rest.endswith(b"\n")
@@ -135,8 +138,9 @@ def parse_value(text: bytes, where: str, *, may_be_nan: Callable[[str], bool] | 
     Raises:
         InputError: as `parse_object`, but for the kind of value.
     """
+    is_long = len(text) >= _LONG_BYTES
     try:
-        value = _DECODER.decode(text.decode())
+        value, has_constants = _decode_long(text) if is_long else (_DECODER.decode(text.decode()), True)
     except UnicodeDecodeError as error:
         raise InputError(f"{where}: {_describe_encoding(text, error)}") from error
     except json.JSONDecodeError as error:
@@ -149,9 +153,10 @@ def parse_value(text: bytes, where: str, *, may_be_nan: Callable[[str], bool] | 
         raise InputError(f"{where}: {error}") from error
     except ValueError as error:  # int() refuses thousands of digits, which would take quadratic time
         raise InputError(f"{where}: number out of range: more digits than can be read") from error
-    if text.count(b"{") + text.count(b"[") > MAX_DEPTH and _depth(value) > MAX_DEPTH:
+    may_be_deep = _opens_many(text) if is_long else text.count(b"{") + text.count(b"[") > MAX_DEPTH
+    if may_be_deep and _depth(value) > MAX_DEPTH:
         raise InputError(f"{where}: nested deeper than {MAX_DEPTH}")
-    if b"NaN" in text or b"Infinity" in text:
+    if has_constants and (b"NaN" in text or b"Infinity" in text):
         _refuse_not_finite(value, where, may_be_nan)
     return value
 
@@ -190,6 +195,18 @@ def _finite(text: str) -> float:
 _DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_float=_finite)
 
 
+def _decode_long(text: bytes) -> tuple[object, bool]:
+    """The value of a text, and whether it may hold NaN or Infinity: told by the parser, a search takes as long as it."""
+    constants: list[str] = []
+
+    def constant(name: str) -> float:
+        constants.append(name)
+        return float(name)
+
+    decoder = json.JSONDecoder(object_pairs_hook=_unique, parse_float=_finite, parse_constant=constant)
+    return decoder.decode(text.decode()), bool(constants)
+
+
 def _describe_encoding(text: bytes, error: UnicodeDecodeError) -> str:
     for magic, name in _FOREIGN.items():
         if text.startswith(magic):
@@ -219,6 +236,16 @@ def _layout_hint(text: bytes) -> str | None:
     if start.startswith(b"["):
         return "a JSON array is turned into lines by `jq -c '.[]' FILE`"
     return "JSON spread over several lines is joined by `jq -c . FILE`" if start == b"{" else None
+
+
+def _opens_many(text: bytes) -> bool:
+    """Whether a text has brackets enough to be nested too deep; of a log that is settled by its start."""
+    n_found = 0
+    for mark in (b"{", b"["):
+        place = -1
+        while n_found <= MAX_DEPTH and (place := text.find(mark, place + 1)) >= 0:
+            n_found += 1
+    return n_found > MAX_DEPTH
 
 
 def _depth(value: object) -> int:

@@ -2,10 +2,12 @@
 
 Lines come in blocks. One search over a block tells which lines may hold one of the names already; all others get the
 new members before their closing brace and are written as they are. Where a name is among the scalars at the ends of a
-long line, only the ends are put together anew (`io/splice.py`); elsewhere the whole line is.
+long line, only the ends are put together anew (`io/splice.py`); elsewhere the whole line is. Lines of which a scan for
+the index found already that they have none of the usual names are not searched again.
 """
 
 import os
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import BinaryIO
 
@@ -16,6 +18,19 @@ _BLOCK_BYTES = 8 * 1024**2
 _BLANKS = b" \t\r\n"
 Piece = bytes | memoryview
 Span = tuple[int, int]
+ADDED_NAMES = frozenset(
+    {
+        "advantage", "advantage_base", "advantage_input", "reward_effective", "reward_equivalent", "quality_factor",
+        "factor_shift", "tier", "rank", "grading", "lambda", "capped",
+    }
+)  # fmt: skip
+"""What redistribution adds; with other names every line is searched."""
+
+
+class CleanSpan(tuple[int, int]):
+    """A line that is known to have none of `ADDED_NAMES`."""
+
+    __slots__ = ()
 
 
 class LineSplicer:
@@ -25,7 +40,7 @@ class LineSplicer:
         touched = {*names, *renamed, *renamed.values()}
         self._renamed = renamed
         self._finder = NameFinder(touched)
-        self._keys = {f'"{name}"'.encode() for name in touched}
+        self._are_usual = touched <= ADDED_NAMES
         self.replaced: set[str] = set()
         """Names whose old value was lost in some line."""
 
@@ -33,17 +48,31 @@ class LineSplicer:
         self, block: bytes | bytearray, spans: Sequence[Span], members: Sequence[Mapping[str, object]]
     ) -> Iterator[Sequence[Piece]]:
         """The new lines, each in pieces that hold until the block is used again; the lines are valid JSON objects."""
-        edges = [find_edges(block, start, stop) for start, stop in spans]
-        parts = [each.middle if each else span for each, span in zip(edges, spans, strict=True)]
-        may_hold = self._finder.search(block, parts) if self._finder.is_able else [True] * len(spans)
+        may_hold = self._search(block, spans)
+        doubtful = [span for span, is_open in zip(spans, may_hold, strict=True) if is_open]
+        edges = iter(self._find_clean_middles(block, doubtful))
         view = memoryview(block)
-        for span, ends, is_open, added in zip(spans, edges, may_hold, members, strict=True):
-            if is_open:
-                yield self._splice_whole(view, span, added)
-            elif ends is None or not any(key in self._keys or b"\\" in key for key in ends.layout):
+        for span, is_open, added in zip(spans, may_hold, members, strict=True):
+            if not is_open:
                 yield _append(view, span, added)
-            else:
+            elif ends := next(edges):
                 yield self._splice_ends(view, span, ends, added)
+            else:
+                yield self._splice_whole(view, span, added)
+
+    def _search(self, block: bytes | bytearray, spans: Sequence[Span]) -> list[bool]:
+        """Whether each line may have one of the names."""
+        if not self._finder.is_able:
+            return [True] * len(spans)
+        unknown = [span for span in spans if not (self._are_usual and isinstance(span, CleanSpan))]
+        may_hold = dict(zip(unknown, self._finder.search(block, unknown), strict=True))
+        return [may_hold.get(span, False) for span in spans]
+
+    def _find_clean_middles(self, block: bytes | bytearray, spans: Sequence[Span]) -> list[Edges | None]:
+        """The ends of lines of which the names are only there; None where they may be elsewhere."""
+        edges = [find_edges(block, *span) for span in spans] if self._finder.is_able else [None] * len(spans)
+        may_hold = iter(self._finder.search(block, [each.middle for each in edges if each]))
+        return [None if each is None or next(may_hold) else each for each in edges]
 
     def _splice_whole(self, view: memoryview, span: Span, added: Mapping[str, object]) -> Sequence[Piece]:
         spliced = splice_members(str(view[slice(*span)], "utf-8"), added, self._renamed)
@@ -60,10 +89,12 @@ class LineSplicer:
         return (new_head.encode(), view[start:stop], new_tail.encode() + b"\n")
 
 
-def read_spans(stream: BinaryIO, spans: Iterable[tuple[int, int]]) -> Iterator[tuple[bytearray, list[Span]]]:
+def read_spans(
+    stream: BinaryIO, spans: Iterable[tuple[int, int]], clean: Sequence[int] = ()
+) -> Iterator[tuple[bytearray, list[Span]]]:
     """Blocks of a file with the given ascending lines (offset and length), and where each lies in its block.
 
-    A block is used again for the next one.
+    A block is used again for the next one. `clean` are the offsets, ascending, of lines that have none of `ADDED_NAMES`.
 
     Raises:
         EOFError: the file ends before a line does.
@@ -72,18 +103,18 @@ def read_spans(stream: BinaryIO, spans: Iterable[tuple[int, int]]) -> Iterator[t
     waiting: list[tuple[int, int]] = []
     for offset, length in spans:
         if waiting and offset + length - waiting[0][0] > len(buffer):
-            yield _read_block(stream, buffer, waiting)
+            yield buffer, _read_block(stream, buffer, waiting, clean)
             waiting = []
         if length > len(buffer):
             buffer = bytearray(length)
         waiting.append((offset, length))
     if waiting:
-        yield _read_block(stream, buffer, waiting)
+        yield buffer, _read_block(stream, buffer, waiting, clean)
 
 
 def _read_block(
-    stream: BinaryIO, buffer: bytearray, spans: Sequence[tuple[int, int]]
-) -> tuple[bytearray, list[Span]]:
+    stream: BinaryIO, buffer: bytearray, spans: Sequence[tuple[int, int]], clean: Sequence[int]
+) -> list[Span]:
     first = spans[0][0]
     n_wanted = spans[-1][0] + spans[-1][1] - first
     n_done = 0
@@ -94,7 +125,12 @@ def _read_block(
             n_done += n_read
     if n_done < n_wanted:
         raise EOFError
-    return buffer, [(offset - first, offset - first + length) for offset, length in spans]
+    found: list[Span] = []
+    for offset, length in spans:
+        span = (offset - first, offset - first + length)
+        place = bisect_left(clean, offset)
+        found.append(CleanSpan(span) if place < len(clean) and clean[place] == offset else span)
+    return found
 
 
 def _append(view: memoryview, span: Span, added: Mapping[str, object]) -> Sequence[Piece]:

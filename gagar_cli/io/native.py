@@ -82,6 +82,7 @@ class NativeSource:
         self.notes: list[str] = context.notes
         self.run_directory = found.run_directory
         self.form = (found.format.name, found.why)
+        self.is_connected = found.format.is_connected
         self.group_id_source: str | None = None
         self._found = found
         self._spool = spool
@@ -89,7 +90,7 @@ class NativeSource:
         self._group_by = group_by
         self._patches = patches
 
-    def scan(self, fields: Fields) -> Iterator[Scanned]:  # noqa: ARG002 - a record has all fields
+    def scan(self, fields: Fields) -> Iterator[Scanned]:
         """Every record of the file, converted."""
         file = self._found.file or NativeFile(self._found.path, self._found.container)
         read = self._found.format.read
@@ -99,13 +100,13 @@ class NativeSource:
             )
         try:
             for row in read(file, self._context):
-                yield self._kept(row)
+                yield self._kept(self._one_reward(row, fields))
         except InputError as error:
             yield Scanned(Place(1), error)
         finally:
             file.close()
 
-    def read(self, places: Sequence[Place], fields: Fields) -> Iterator[dict[str, object]]:  # noqa: ARG002 - as above
+    def read(self, places: Sequence[Place], fields: Fields) -> Iterator[dict[str, object]]:  # noqa: ARG002 - a record has all fields
         """The records at the given places."""
         return self.read_whole(places)
 
@@ -126,6 +127,24 @@ class NativeSource:
     def close(self) -> None:
         """Close the spool; closing it again does nothing."""
         self._spool.close()
+
+    def _one_reward(self, row: Row, fields: Fields) -> Row:
+        """The row, or what is to be said where its reward has several parts and nobody has chosen one."""
+        record = row.record if isinstance(row.record, dict) else {}
+        parts = record.get("reward")
+        if not isinstance(parts, Mapping) or not parts or parts != record.get("rewards"):
+            return row
+        if "reward" in fields.mapping:
+            return row
+        names = ", ".join(show_path(str(name)) for name in list(parts)[:20])
+        choice = (
+            f"--format {self._found.format.name} --field reward=rewards.{show_path(str(next(iter(parts))))}"
+        )
+        error = InputError(
+            f"{self.name}:{row.line}: reward has several parts ({names}), expected one number",
+            f"choose one, as with `{choice}`",
+        )
+        return Row(row.line, error)
 
     def _kept(self, row: Row) -> Scanned:
         if isinstance(row.record, InputError):
@@ -168,18 +187,12 @@ def open_native(
     found: Sequence[Found], spool: Spool, *, keep_raw: bool, group_by: str | None
 ) -> list[NativeSource]:
     """The sources of native files, each with the label of its run and the patches beside it."""
-    labels = _labels([each.run_directory for each in found])
-    is_tree = len(found) > 1
-    n_files = Counter((each.format.name, each.run_directory) for each in found)
     patches: dict[str, dict[str, str | None]] = {}
     sources = []
-    for each in found:
+    for each, label in zip(found, label_runs(found), strict=True):
         has_patches_beside = each.format.name in ("mini-swe-agent", "swe-agent")
         if has_patches_beside and each.run_directory not in patches:
-            patches[each.run_directory] = _patches_beside(each.run_directory)
-        label = labels[each.run_directory] if is_tree else ""
-        if not each.format.is_one_attempt and n_files[each.format.name, each.run_directory] > 1:
-            label = f"{label}/{Path(each.path).name.partition('.')[0]}"
+            patches[each.run_directory] = patches_beside(each.run_directory)
         context = Context(run=label, keep_raw=keep_raw)
         sources.append(
             NativeSource(each, spool, context, group_by=group_by, patches=patches.get(each.run_directory, {}))
@@ -187,7 +200,23 @@ def open_native(
     return sources
 
 
-def _patches_beside(run_directory: str) -> dict[str, str | None]:
+def label_runs(found: Sequence[Found]) -> list[str]:
+    """The label of each file's run, which stands in the ids of its attempts; empty for a pipe.
+
+    A file that is named alone has the label that it has in its folder: the ids are the same, whichever is named.
+    """
+    labels = _labels([each.run_directory for each in found])
+    n_files = Counter((each.format.name, each.run_directory) for each in found)
+    made = []
+    for each in found:
+        label = "" if each.path == "-" else labels[each.run_directory]
+        if not each.format.is_one_attempt and n_files[each.format.name, each.run_directory] > 1:
+            label = f"{label}/{Path(each.path).name.partition('.')[0]}"
+        made.append(label)
+    return made
+
+
+def patches_beside(run_directory: str) -> dict[str, str | None]:
     """The predictions in a run's own folder, by instance."""
     patches: dict[str, str | None] = {}
     names = ("preds.json", "all_preds.jsonl")
@@ -212,13 +241,14 @@ def _patches_beside(run_directory: str) -> dict[str, str | None]:
 
 def _labels(directories: Sequence[str]) -> dict[str, str]:
     """The shortest ending of each directory that tells it from the others."""
-    distinct = list(dict.fromkeys(directories))
-    labels = {}
-    for directory in distinct:
-        parts = Path(directory).parts
-        others = [Path(each).parts for each in distinct if each != directory]
-        n = 1
-        while n < len(parts) and any(other[-n:] == parts[-n:] for other in others):
-            n += 1
-        labels[directory] = "/".join(parts[-n:]).lstrip("/")
+    parts_of = {directory: Path(directory).parts for directory in directories}
+    labels: dict[str, str] = {}
+    n = 1
+    while parts_of:
+        # Ever fewer are left to tell apart: trees have thousands of runs.
+        alike = Counter(parts[-n:] for parts in parts_of.values())
+        told = {each: parts for each, parts in parts_of.items() if alike[parts[-n:]] == 1 or n >= len(parts)}
+        labels |= {each: "/".join(parts[-n:]).lstrip("/") for each, parts in told.items()}
+        parts_of = {each: parts for each, parts in parts_of.items() if each not in told}
+        n += 1
     return labels

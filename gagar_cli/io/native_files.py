@@ -13,6 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
+from gagar_cli.core.text import counted
 from gagar_cli.errors import InputError, UsageError
 from gagar_cli.io.formats import FORMATS, recognise
 from gagar_cli.io.formats.base import Format
@@ -65,14 +66,20 @@ def find_native(
     notes: list[str] = []
     for path in paths:
         if is_remote(path):
-            for shard in list_shards(path):
-                _sort_in(_recognised(shard, forced, stack), found, others)
+            inside_store = [recognised(shard, forced, stack) for shard in list_shards(path)]
+            natives = [one for one in inside_store if isinstance(one, Found)]
+            if len(inside_store) > 1 and (kept := without_companions(natives, notes, path)):
+                found += kept
+                notes += _unread(path, {one.path: None for one in inside_store if isinstance(one, Other)})
+                continue
+            for one in inside_store:
+                _sort_in(one, found, others)
             continue
         if path != "-" and Path(path).is_dir():
             inside, unknown = _in_folder(path, forced, stack)
-            kept = _without_companions(inside, notes, path)
+            kept = without_companions(inside, notes, path)
             if inside and not kept:
-                _refuse(inside[0])
+                refuse(inside[0])
             if kept:
                 found += kept
                 notes += _unread(path, unknown)
@@ -82,7 +89,7 @@ def find_native(
                 if opened is not None:
                     opened.stream.close()
             continue
-        _sort_in(_recognised(path, forced, stack), found, others)
+        _sort_in(recognised(path, forced, stack), found, others)
     return found, others, notes
 
 
@@ -90,12 +97,13 @@ def _sort_in(one: "Found | Other", found: list[Found], others: list[Other]) -> N
     if isinstance(one, Other):
         others.append(one)
     elif one.format.role in ("refused", "verdicts"):
-        _refuse(one)
+        refuse(one)
     else:
         found.append(one)
 
 
-def _recognised(path: str, forced: str | None, stack: ExitStack) -> "Found | Other":
+def recognised(path: str, forced: str | None, stack: ExitStack) -> "Found | Other":
+    """One file, told by its content or taken for the forced format."""
     try:
         file = NativeFile(path)
     except InputError:
@@ -110,11 +118,11 @@ def _recognised(path: str, forced: str | None, stack: ExitStack) -> "Found | Oth
     taken = (FORMATS[forced], "--format") if forced else recognise(sample)
     if taken is None:
         return Other(path, file.spooled)
-    folder = _run_directory(path, taken[0])
+    folder = run_directory_of(path, taken[0])
     return Found(path, *taken, run_directory=folder, container=sample.container, file=kept)
 
 
-def _run_directory(path: str, format_: Format) -> str:
+def run_directory_of(path: str, format_: Format) -> str:
     """The folder that holds the run of a file: above that of an instance, and above one for trajectories only."""
     above, _, name = masked(path).rpartition("/")
     folder = _resolved(above or ("/" if path.startswith("/") else "."))
@@ -142,8 +150,8 @@ def _in_folder(
             raise InputError(f"{show_path(path)}: more than {_MAX_FILES:,} files")
     found: list[Found] = []
     unknown: dict[str, Opened | None] = {}
-    for each in sorted(files, key=_natural):
-        one = _recognised(each, None, stack) if Path(each).is_file() else None
+    for each in sorted(files, key=natural_order):
+        one = recognised(each, None, stack) if Path(each).is_file() else None
         if isinstance(one, Found) and forced in (None, one.format.name):
             found.append(one)
         elif isinstance(one, Other) and each.endswith(SHARD_SUFFIXES):
@@ -158,10 +166,11 @@ def _unread(path: str, unknown: Mapping[str, object]) -> list[str]:
     if not unknown:
         return []
     shown = ", ".join(show_path(each) for each in list(unknown)[:_MAX_SHOWN])
-    return [f"{show_path(path)}: {len(unknown):,} of its files are of no native format and not read: {shown}"]
+    what = counted(len(unknown), "of its files is", "of its files are")
+    return [f"{show_path(path)}: {what} of no native format and not read: {shown}"]
 
 
-def _natural(path: str) -> list[tuple[int, int, str]]:
+def natural_order(path: str) -> list[tuple[int, int, str]]:
     """Steps count as numbers: 9.jsonl before 10.jsonl."""
     parts = []
     for part in Path(path).parts:
@@ -170,13 +179,14 @@ def _natural(path: str) -> list[tuple[int, int, str]]:
     return parts
 
 
-def _without_companions(found: Sequence[Found], notes: list[str], path: str) -> list[Found]:
+def without_companions(found: Sequence[Found], notes: list[str], path: str) -> list[Found]:
     """The files that are attempts of their own; what is left out is told."""
     logged_runs = {
         each.run_directory for each in found if each.format.name in ("mini-swe-agent", "swe-agent")
     }
     trials = {str(Path(each.path).resolve().parent) for each in found if each.format.name == "harbor"}
     whole_runs = [Path(each.path).resolve().parent for each in found if _is_whole_run(each)]
+    whole_steps = {str(Path(each.path).parent) for each in found if each.format.name == "verifiers-1"}
     kept = []
     left: Counter[str] = Counter()
     for each in found:
@@ -184,6 +194,8 @@ def _without_companions(found: Sequence[Found], notes: list[str], path: str) -> 
             left[f"{each.format.title}"] += 1
         elif each.format.role == "predictions" and each.run_directory in logged_runs:
             left["predictions beside trajectories, used for their patches"] += 1
+        elif str(Path(each.path).parent) in whole_steps and _whole_step(each.path) in whole_steps:
+            left["a step's effective episodes, which are among all of them"] += 1
         elif not _is_part_of(each, trials, whole_runs):
             kept.append(each)
     notes += [
@@ -194,18 +206,30 @@ def _without_companions(found: Sequence[Found], notes: list[str], path: str) -> 
 
 def _is_part_of(found: Found, trials: set[str], whole_runs: Sequence[Path]) -> bool:
     """Whether a file belongs to a trial of Harbor, or to a run of terminal-bench that has all its trials."""
+    if found.format.name not in ("atif", "terminal-bench"):
+        return False
     place = Path(found.path).resolve()
     if found.format.name == "atif":
         return str(place.parent.parent) in trials
-    is_trial = found.format.name == "terminal-bench"
-    return is_trial and any(run != place.parent and run in place.parents for run in whole_runs)
+    return any(run != place.parent and run in place.parents for run in whole_runs)
+
+
+def _whole_step(path: str) -> str | None:
+    """The folder with all episodes of a step of prime-rl, for a file that has those it trained on once more."""
+    folder = Path(path).parent
+    return str(folder.with_name("all")) if folder.name == "effective" else None
 
 
 def _is_whole_run(found: Found) -> bool:
     return found.format.name == "terminal-bench" and found.why.endswith("a run of terminal-bench")
 
 
-def _refuse(found: Found) -> None:
+def refuse(found: Found) -> None:
+    """Say why a file that is recognised holds no attempts to read.
+
+    Raises:
+        InputError: always.
+    """
     name = show_path(found.path)
     if found.format.role == "verdicts":
         raise InputError(

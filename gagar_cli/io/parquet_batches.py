@@ -1,9 +1,10 @@
 """Parquet by way of pyarrow: columns of any type in batches, single rows on demand, in bounded memory.
 
 A writer's default is one huge row group, and a row cannot be decoded without all before it in its group. So the
-first time a row of a row group is asked for, that row group is decoded once, in batches of 16 rows, and each batch is
-kept compressed in an anonymous temporary file; every later row costs one batch. 16 rows because a dictionary can make
-a row arbitrarily larger than its share of the file. Not handled: encrypted files.
+first time a row of a row group is asked for, that row group is decoded once, in batches of at most 16 rows, and each
+batch is kept compressed in an anonymous temporary file; every later row costs one batch. 16 rows because a dictionary
+can make a row arbitrarily larger than its share of the file; fewer where that share is large already. Not handled:
+encrypted files.
 """
 
 import tempfile
@@ -29,6 +30,10 @@ from gagar_cli.io.streams import MAX_SPOOL_BYTES, file_identity
 HEAVY_BATCH_ROWS = 16
 _SCALAR_BATCH_ROWS = 262_144
 _BUFFER_BYTES = 1024**2
+_HEAVY_BATCH_BYTES = 16 * 1024**2
+"""What a batch of heavy columns comes to at most, as the file tells it, where it is more than one row."""
+_RELEASED_BYTES = 4 * 1024**2
+"""After a batch of this size free memory goes back to the system, which takes time that small ones would notice."""
 
 
 class _Cut(NamedTuple):
@@ -131,16 +136,22 @@ class ParquetBatches:
                 yield table
 
     def _batches(
-        self, n_rows: int, columns: Sequence[str], row_groups: list[int] | None = None
+        self, n_rows: int, columns: Sequence[str], row_group: int | None = None
     ) -> Iterator[Any]:
+        """Batches of at most so many rows; of one row group fewer, where these would be large."""
         # No columns would give no batches; the rows are still there, to be counted and refused.
         chosen = list(columns or self.columns[:1])
         with self._mapped(), self._opened() as table:
-            for batch in table.iter_batches(n_rows, row_groups=row_groups, columns=chosen):
+            row_groups = None
+            if row_group is not None:
+                row_groups = [row_group]
+                n_rows = min(n_rows, _n_rows_at_once(table.metadata.row_group(row_group), chosen))
+            for batch in table.iter_batches(n_rows, row_groups=row_groups, columns=chosen, use_threads=n_rows >= HEAVY_BATCH_ROWS):
                 if batch.nbytes > batch.num_rows * self._max_record_bytes:
                     size = f"{self._max_record_bytes // 1024**2} MiB"
                     raise InputError(f"{self.name}: {batch.num_rows} rows hold more than {size} each")
                 yield batch
+                del batch  # before the next one is decoded
 
     def _rows(self, batch: Any) -> list[dict[str, object]]:
         with self._mapped():
@@ -153,18 +164,27 @@ class ParquetBatches:
         cuts = self._cuts[group]
         cut = cuts[bisect_right(cuts, row, key=lambda each: each.first_row) - 1]
         if self._last is None or self._last[0] != cut:
+            self._last = None  # before the next one is decoded
             spool = self._open_spool()
             spool.seek(cut.offset)
-            with self._mapped(), pa.ipc.open_stream(pa.py_buffer(spool.read(cut.length))) as reader:
+            with self._mapped(), pa.ipc.open_stream(pa.py_buffer(spool.read(cut.length)), options=pa.ipc.IpcReadOptions(use_threads=False)) as reader:
                 self._last = (cut, reader.read_next_batch())
-        return self._rows(self._last[1].slice(row - cut.first_row, 1))[0]
+        batch = self._last[1]
+        record = self._rows(batch.slice(row - cut.first_row, 1))[0]
+        if batch.num_rows == 1:
+            self._last = None
+        n_bytes = batch.nbytes
+        del batch
+        _release(n_bytes)
+        return record
 
     def _cut(self, group: int, wanted: Sequence[str]) -> list[_Cut]:
         spool = self._open_spool()
-        options = pa.ipc.IpcWriteOptions(compression="zstd")
+        options = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
         cuts = []
+        largest = 0
         row = self._starts[group]
-        for batch in self._batches(HEAVY_BATCH_ROWS, wanted, [group]):
+        for batch in self._batches(HEAVY_BATCH_ROWS, wanted, group):
             self._n_spooled_bytes += batch.nbytes
             if self._n_spooled_bytes > MAX_SPOOL_BYTES:
                 raise InputError(f"{self.name}: expands beyond {MAX_SPOOL_BYTES / 1e9:.0f} GB")
@@ -180,6 +200,9 @@ class ParquetBatches:
                 raise OutputError(message, "point TMPDIR at a directory with space") from error
             cuts.append(_Cut(row, offset, length))
             row += batch.num_rows
+            largest = max(largest, batch.nbytes)
+            del batch, sink
+        _release(largest)
         return cuts
 
     def _open_spool(self) -> BinaryIO:
@@ -195,6 +218,24 @@ class ParquetBatches:
         except (pa.ArrowException, OSError, UnicodeDecodeError, KeyError, OverflowError, ValueError) as error:
             detail = shorten(escape_untrusted(str(error), keep_newlines=False), 200)
             raise InputError(f"{self.name}: cannot be read as Parquet: {detail}") from error
+
+
+def _n_rows_at_once(row_group: Any, columns: Sequence[str]) -> int:
+    """How many rows of these columns are a batch of moderate size, at least one."""
+    chunks = (row_group.column(index) for index in range(row_group.num_columns))
+    # A column's name may have dots, as paths of nested ones do.
+    n_bytes = sum(
+        chunk.total_uncompressed_size
+        for chunk in chunks
+        if any(f"{chunk.path_in_schema}.".startswith(f"{name}.") for name in columns)
+    )
+    return max(_HEAVY_BATCH_BYTES * row_group.num_rows // max(n_bytes, 1), 1)
+
+
+def _release(n_bytes: int) -> None:
+    """Give free memory back after so many bytes were handled."""
+    if n_bytes >= _RELEASED_BYTES:
+        pa.default_memory_pool().release_unused()
 
 
 def _is_plain(type_: Any) -> bool:

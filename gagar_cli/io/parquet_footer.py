@@ -65,7 +65,8 @@ class Footer:
         n_leaves = sum(len(leaves) for leaves in self.columns.values())
         if any(len(group.chunks) != n_leaves for group in self.row_groups):
             raise FooterRefusedError("a row group lacks a column")
-        if self.n_rows != sum(group.n_rows for group in self.row_groups):
+        sizes = [group.n_rows for group in self.row_groups]
+        if min(sizes, default=0) < 0 or self.n_rows != sum(sizes):
             raise FooterRefusedError("the row groups do not have the rows of the file")
         orders = thrift.get(self._fields, _ORDERS, ThriftList)
         if orders is not None and len(orders.values) != n_leaves:

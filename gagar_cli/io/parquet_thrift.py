@@ -72,7 +72,7 @@ def read_field_header(text: bytes, position: int, last_id: int) -> tuple[int, in
     """The id and type of the next field of a struct, and where its value lies; type 0 where the struct ends.
 
     Raises:
-        ThriftError: the bytes end.
+        ThriftError: the bytes end, or a field comes out of its order: of two by one id, readers take different ones.
     """
     try:
         header = text[position]
@@ -84,7 +84,10 @@ def read_field_header(text: bytes, position: int, last_id: int) -> tuple[int, in
         field_id, position = read_varint(text, position)
     except IndexError as error:
         raise ThriftError("metadata ends too early") from error
-    return _unzigzag(field_id), header & 15, position
+    field_id = _unzigzag(field_id)
+    if field_id <= last_id:
+        raise ThriftError("metadata has fields out of order")
+    return field_id, header & 15, position
 
 
 def read_list_header(text: bytes, position: int) -> tuple[int, int, int]:

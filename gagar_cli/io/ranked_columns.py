@@ -1,32 +1,46 @@
-"""A rankings table laid over a dump column by column, where it is plain; a shortcut of `_Lines`, never another rule.
+"""Plain rankings laid over a dump column by column; a shortcut of `io/ranked_records.py`, never another rule.
 
-A table of millions of candidates takes minutes one by one. Plain means: every row a graded candidate with a place and
-no violation, all rows with a step or none, no correction by a person. Whatever is not plainly right makes the whole
-table go the slow way, which finds the row and words the error.
+Millions of candidates take minutes one by one. Plain means: every row a graded candidate with a place and no violation,
+all rows with a step or none, no correction by a person. Whatever is not plainly right makes the whole file go the slow
+way, which finds the row and words the error. Of texts hashes are kept: candidates and trajectories meet by one and
+must agree in another.
 """
 
 from collections.abc import Iterable
-from functools import reduce
-from operator import xor
 from typing import NamedTuple
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from gagar_cli.core.judging import Verdicts
 from gagar_cli.core.ranking import TIERS
+from gagar_cli.io.row_ids import Hash, Hashes, hash_texts
+from gagar_cli.io.row_table import RowTable
 
 _PLAIN = ("step", "group_id", "trajectory_id", "tier", "rank", "status", "weighted_score")
 _EMPTY = ("reason", "grader", "scores", "flags")
 """Columns that make a row more than a place, unless nothing is in them."""
 _PART_ROWS = 262_144
 _IGNORED = ("findings", "unproven", "rationale", "input_digest", "config_digest")
+_TIERS = pl.Enum(TIERS)
+_LOW_BITS = np.uint64(2**32 - 1)
+_SHIFT = np.uint64(32)
+_MATCHED_AT_ONCE = 65_536
+"""Few enough for the processor's cache."""
 
 
-def read_plain_rankings(path: str | None) -> pl.DataFrame | None:
-    """The candidates of a plain rankings table: `step`, `group_id`, `trajectory_id`, `tier` (as a number), `rank`."""
-    if path is None or not path.lower().endswith((".parquet", ".pq")):
+def read_plain_rankings(path: str | None, *, hash_: Hash = hash_texts) -> pl.DataFrame | None:
+    """The candidates of a plain rankings table: `has_step`, `group`, `key`, `check`, `tier` (as a number), `rank`.
+
+    `group` is a hash of step and group, `key` one of the group and the trajectory, `check` another of the trajectory.
+    """
+    if path is None:
         return None
+    if not path.lower().endswith((".parquet", ".pq")):
+        from gagar_cli.io.ranked_lines import read_plain_lines
+
+        return read_plain_lines(path, hash_=hash_)
     try:
         schema = pl.read_parquet_schema(path)
         if not {"group_id", "trajectory_id", "tier", "rank"} <= schema.keys() or not _is_known(schema):
@@ -37,15 +51,15 @@ def read_plain_rankings(path: str | None) -> pl.DataFrame | None:
         if others and not wanted.select(pl.all_horizontal(others)).collect().item():
             return None
         parts: list[pl.DataFrame] = []
-        # Part by part: text of tiers takes more memory than all that is kept of a candidate but its ids.
+        # Part by part: texts take more memory than all that is kept of a candidate.
         for part in wanted.select(names).collect_batches(chunk_size=_PART_ROWS):
-            plain = _checked(part)
-            if plain is None or (parts and plain["step"].has_nulls() != parts[0]["step"].has_nulls()):
+            plain = _checked(part, hash_)
+            if plain is None or (parts and plain["has_step"][0] != parts[0]["has_step"][0]):
                 return None
             parts.append(plain)
     except (pl.exceptions.PolarsError, OSError):
         return None
-    return pl.concat(parts) if parts else None
+    return pl.concat(parts, how="vertical_relaxed") if parts else None
 
 
 def _is_known(schema: Iterable[str]) -> bool:
@@ -56,7 +70,7 @@ def _is_to_be_empty(name: str) -> bool:
     return name in _EMPTY or name.startswith(("score_", "flag_"))
 
 
-def _checked(table: pl.DataFrame) -> pl.DataFrame | None:
+def _checked(table: pl.DataFrame, hash_: Hash) -> pl.DataFrame | None:
     schema = table.schema
     is_typed = (
         schema["group_id"] == schema["trajectory_id"] == schema["tier"] == pl.String
@@ -71,10 +85,10 @@ def _checked(table: pl.DataFrame) -> pl.DataFrame | None:
     score = table["weighted_score"].cast(pl.Float64) if "weighted_score" in schema else None
     ids = [table[name] for name in ("group_id", "trajectory_id")]
     status = table["status"].fill_null("graded") if "status" in schema else None
+    tier = table["tier"].cast(_TIERS, strict=False)
     is_plain = (
-        not any(each.has_nulls() for each in (*ids, table["tier"], table["rank"]))
+        not any(each.has_nulls() for each in (*ids, tier, table["rank"]))
         and not any((each == "").any() or each.str.contains("\0", literal=True).any() for each in ids)
-        and table["tier"].is_in(TIERS).all()
         and (table["rank"] >= 0).all()
         and (step is None or step.null_count() in (0, len(step)))
         and (status is None or (status == "graded").all())
@@ -82,11 +96,11 @@ def _checked(table: pl.DataFrame) -> pl.DataFrame | None:
     )
     if not is_plain:
         return None
-    return pl.DataFrame(ids).with_columns(
-        _or_nothing(step, "step", pl.Int64),
-        table["tier"].cast(pl.Enum(TIERS)).to_physical().cast(pl.Int8).alias("tier"),
-        table["rank"].cast(pl.Int64).alias("rank"),
-        _or_nothing(score, "weighted_score", pl.Float64),
+    return hash_candidates(
+        table.select("group_id", "trajectory_id", tier, "rank").with_columns(
+            _or_nothing(step, "step", pl.Int64), _or_nothing(score, "weighted_score", pl.Float64)
+        ),
+        hash_,
     )
 
 
@@ -95,6 +109,36 @@ def _or_nothing(column: pl.Series | None, name: str, dtype: type[pl.DataType]) -
     if column is None or column.null_count() == len(column):
         return pl.lit(None, dtype=dtype).alias(name)
     return column.alias(name)
+
+
+def hash_candidates(table: pl.DataFrame, hash_: Hash) -> pl.DataFrame:
+    """What `read_plain_rankings` gives, of `step`, `group_id`, `trajectory_id`, `tier`, `rank` and `weighted_score`."""
+    has_step = not table["step"].has_nulls()
+    group = _hash_groups(table, hash_, has_step=has_step)
+    ids = hash_(table["trajectory_id"])
+    return table.select(
+        has_step=pl.lit(has_step),
+        group=pl.Series(group.key),
+        key=pl.Series(_in_group(ids.key, group.key)),
+        check=pl.Series(ids.check ^ group.check),
+        tier=pl.col("tier").cast(_TIERS).to_physical().cast(pl.Int8),
+        rank=table["rank"].cast(pl.Int64).shrink_dtype(),
+        weighted_score="weighted_score",
+    )
+
+
+def _hash_groups(groups: pl.DataFrame, hash_: Hash, *, has_step: bool) -> Hashes:
+    """Hashes of `group_id`, and `step` where it counts."""
+    hashes = hash_(groups["group_id"].cast(pl.String))
+    if not has_step:
+        return hashes
+    steps = hash_(groups["step"].cast(pl.Int64))
+    return Hashes(_in_group(hashes.key, steps.key), hashes.check ^ steps.check)
+
+
+def _in_group(key: NDArray[np.uint64], group: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """One hash of two, whose order counts."""
+    return np.asarray(key ^ ((group << np.uint64(1)) | (group >> np.uint64(63))))
 
 
 class LaidLines(NamedTuple):
@@ -108,62 +152,102 @@ class LaidLines(NamedTuple):
     n_overridden: int = 0
 
 
-def lay_plain(plain: pl.DataFrame, primary: pl.DataFrame) -> LaidLines | None:
+def lay_plain(
+    plain: pl.DataFrame, primary: pl.DataFrame | RowTable, *, hash_: Hash = hash_texts
+) -> LaidLines | None:
     """A plain table over the trajectories of a dump; None where a group or a candidate is in doubt.
 
     `primary` has a row a trajectory, with `group`, `step`, `group_id`, `trajectory_id`, `passed` and `row`.
     """
-    groups = primary.select("step", "group_id", "group")[primary["group"].arg_unique()]
-    keys = ["step", "group_id"] if not plain["step"].has_nulls() else ["group_id"]
-    line_keys = plain.select(_hash(*keys).alias("key"), pl.int_range(pl.len(), dtype=pl.UInt32).alias("at"))
-    group_keys = groups.select(_hash(*keys).alias("key"), "group")
-    if group_keys["key"].n_unique() < groups.height:
+    groups = primary.groups if isinstance(primary, RowTable) else _groups(primary)
+    frame = primary.frame if isinstance(primary, RowTable) else primary
+    if "key" not in plain.columns:
+        plain = hash_candidates(plain, hash_)
+    has_step = bool(plain["has_step"][0])
+    if groups.select(["step", "group_id"] if has_step else "group_id").n_unique() < groups.height:
         return None
-    known = line_keys.join(group_keys, on="key", how="inner", maintain_order="left")
+    of_groups = _hash_groups(groups, hash_, has_step=has_step)
+    hashes = primary.ids.take_hashes() if isinstance(primary, RowTable) else hash_(primary["trajectory_id"])
+    group = frame["group"].to_numpy()
+    passes = np.flatnonzero(frame["passed"].to_numpy())
+    key = _in_group(hashes.key[passes], of_groups.key[group[passes]])
+    check = hashes.check[passes] ^ of_groups.check[group[passes]]
+    del hashes
+    others = Hashes(key, check)
     n_unknown = 0
-    if known.height < plain.height:
-        n_unknown = line_keys.join(group_keys, on="key", how="anti")["key"].n_unique()
-        plain = plain[known["at"]]
-    codes = known["group"]
-    del line_keys, known
-    order = groups.with_row_index("place").sort("group")["place"]
-    told = groups.select(keys)[order.gather(codes)]
-    if not plain.height or not all(told[name].eq(plain[name]).all() for name in keys):
+    found = match(Hashes(plain["key"].to_numpy(), plain["check"].to_numpy()), others)
+    if found is None:
+        known = pl.Series(of_groups.key).implode()
+        n_unknown = int((~plain["group"].unique().is_in(known)).sum())
+        plain = plain.filter(pl.col("group").is_in(known))
+        if not n_unknown or not plain.height:
+            return None
+        found = match(Hashes(plain["key"].to_numpy(), plain["check"].to_numpy()), others)
+    if found is None:
         return None
-    rows = _rows_of(codes, plain["trajectory_id"], primary)
-    if rows is None:
-        return None
+    rows = passes[found]
     is_ranked = np.zeros(groups.height, dtype=bool)
-    is_ranked[codes.to_numpy()] = True
+    is_ranked[group[rows]] = True
     nothing = np.full(groups.height, None, dtype=np.object_)
-    laid = plain.select(
-        rows.alias("row"), "tier", "rank", pl.lit(value=False).alias("is_violation"), "weighted_score"
-    )
+    row = pl.Series("row", rows.astype(np.uint32))
+    if "row" in frame.columns:
+        row = frame["row"].gather(row)
+    violation = pl.lit(value=False).alias("is_violation")
+    laid = plain.select(row, "tier", "rank", violation, "weighted_score")
     return LaidLines(laid, Verdicts(is_ranked, nothing, nothing), n_unknown)
 
 
-def _rows_of(codes: pl.Series, ids: pl.Series, primary: pl.DataFrame) -> pl.Series | None:
-    """The row of each entry's trajectory; None where one is not there, did not pass or is there twice.
+def _groups(primary: pl.DataFrame) -> pl.DataFrame:
+    """`step` and `group_id` by code."""
+    first = primary.select("step", "group_id", "group")[primary["group"].arg_unique()]
+    return first.sort("group").select("step", "group_id")
 
-    Joined by hashes, as texts are what such a join costs; that they met by their texts is checked.
+
+def match(wanted: Hashes, hashes: Hashes) -> NDArray[np.uint32] | None:
+    """Where each of some texts is among others, told by their hashes.
+
+    None where one is not there, two are at the same place, or the first hash does not tell the others apart.
     """
-    entries = pl.DataFrame({"group": codes, "trajectory_id": ids})
-    key = _hash("group", "trajectory_id").alias("key")
-    place = pl.int_range(pl.len(), dtype=pl.UInt32).alias("place")
-    numbered = primary.lazy().select("group", "trajectory_id", "passed", place).filter("passed")
-    passes = numbered.select(key, "place").collect(engine="streaming")
-    found = entries.select(key).join(passes, on="key", how="left", maintain_order="left")["place"]
-    if len(found) != entries.height or found.has_nulls():
-        return None
-    is_met = np.zeros(primary.height, dtype=bool)
-    is_met[found.to_numpy()] = True
-    if is_met.sum() < len(found):
-        return None
-    is_same = all(primary[name].gather(found).eq(entries[name]).all() for name in entries.columns)
-    return primary["row"].gather(found) if is_same else None
+    others, sought = _ordered(hashes.key), _ordered(wanted.key)
+    found = np.empty(len(sought), dtype=np.uint32)
+    start = 0
+    while start < len(sought):
+        last = sought[min(start + _MATCHED_AT_ONCE, len(sought)) - 1] | _LOW_BITS
+        stop = int(np.searchsorted(sought, last, side="right"))
+        first = int(np.searchsorted(others, sought[start] & ~_LOW_BITS))
+        end = int(np.searchsorted(others, last, side="right"))
+        own = (sought[start:stop] & _LOW_BITS).astype(np.uint32)
+        at = _match_few(own, (others[first:end] & _LOW_BITS).astype(np.uint32), wanted, hashes)
+        if at is None:
+            return None
+        found[own] = at
+        start = stop
+    return found
 
 
-def _hash(*names: str) -> pl.Expr:
-    """One hash of several columns, which the order of the columns does not leave unchanged."""
-    hashes = [pl.col(name).hash(seed) for seed, name in enumerate(names)]
-    return reduce(xor, hashes)
+def _ordered(keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The numbers of keys in the order of their upper halves, each below its half.
+
+    A sort of plain numbers takes a sixth of the time of `argsort`.
+    """
+    ordered = keys & ~_LOW_BITS
+    ordered |= np.arange(len(keys), dtype=np.uint64)
+    ordered.sort()
+    return ordered
+
+
+def _match_few(
+    sought: NDArray[np.uint32], others: NDArray[np.uint32], wanted: Hashes, hashes: Hashes
+) -> NDArray[np.uint32] | None:
+    keys = hashes.key[others]
+    order = np.argsort(keys)
+    keys, others = keys[order], others[order]
+    own = wanted.key[sought]
+    at = np.searchsorted(keys, own)
+    if not len(keys) or (keys[1:] == keys[:-1]).any() or at.max(initial=0) == len(keys):
+        return None
+    found = others[at]
+    is_met = np.zeros(len(keys), dtype=bool)
+    is_met[at] = True
+    is_right = (keys[at] == own).all() and (hashes.check[found] == wanted.check[sought]).all()
+    return found if is_right and is_met.sum() == len(at) else None

@@ -31,6 +31,8 @@ class ReadOptions:
     """Keep what no canonical field takes of a native record, as JSON text under `raw`."""
     is_index_only: bool = False
     """Long JSON lines are read by their ends where that is enough for the index (`io/jsonl_edges.py`)."""
+    max_ids_in_memory: int = 262_144
+    """With `is_index_only`: trajectory ids of more rows than these lie in a temporary file (`io/row_ids.py`)."""
     extras: tuple[str, ...] = ()
     """Further scalar columns to read, by canonical name or by the dump's own path (`io/extras.py`)."""
 

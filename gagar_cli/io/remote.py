@@ -19,6 +19,7 @@ _ADDRESSES = re.compile(_ADDRESS.pattern + r"[^\s'\"<>]+")
 _LOGIN = re.compile(r"(?<=://)[^/?#]*@")
 _QUERY = re.compile(r"(?<=[?&])([^=&#]+)=[^&#]*")
 _LOCAL = ("file", "local")
+_MAX_FILES = 1_000_000
 
 
 def is_remote(path: str) -> bool:
@@ -36,7 +37,9 @@ def masked(text: str) -> str:
 
 
 def list_remote(path: str, suffixes: tuple[str, ...]) -> list[str]:
-    """The files that an address stands for: itself, or the sorted shards of a folder.
+    """The files that an address stands for: itself, or the sorted shards of a folder, to its depth where a store lists it.
+
+    A folder behind `http` is a page of links, which may lead anywhere: only its own files are taken.
 
     Raises:
         UsageError: fsspec, or what it needs for this store, is not installed; or the address is no remote one.
@@ -46,7 +49,11 @@ def list_remote(path: str, suffixes: tuple[str, ...]) -> list[str]:
         filesystem, place = _open_store(path)
         if not filesystem.isdir(place):
             return [path]
-        names = [str(name) for name in filesystem.ls(place, detail=False)]
+        is_page = path.lower().startswith(("http://", "https://"))
+        listed = filesystem.ls(place, detail=False) if is_page else filesystem.find(place)
+        names = [str(name) for name in listed if is_page or not _is_hidden(str(name), place)]
+        if len(names) > _MAX_FILES:
+            raise InputError(f"{_shown(path)}: more than {_MAX_FILES:,} files")
     shards = sorted(name for name in names if _is_shard(name, suffixes))
     if not shards:
         raise InputError(f"{_shown(path)}: no shards in this folder, expected {', '.join(suffixes)}")
@@ -96,6 +103,12 @@ def _mapped(path: str) -> Iterator[None]:
         raise InputError(
             f"{_shown(path)}: cannot be read: {type(error).__name__}: {_short(error)}"
         ) from error
+
+
+def _is_hidden(name: str, folder: str) -> bool:
+    """Whether a file lies in a hidden folder below the named one."""
+    inside = name.removeprefix(folder.rstrip("/")).strip("/")
+    return any(part.startswith(".") for part in inside.split("/"))
 
 
 def _is_shard(name: str, suffixes: tuple[str, ...]) -> bool:

@@ -15,22 +15,23 @@ import polars as pl
 from gagar_cli.errors import InputError
 from gagar_cli.io.columns import clean_scalars
 from gagar_cli.io.extras import ExtraColumns
+from gagar_cli.io.group_field import GroupField
 from gagar_cli.io.index import (
-    IndexBuilder,
+    checked_index,
     describe_copy,
     find_copies,
-    has_repeats,
+    is_simple,
     locate,
-    number_trajectories,
-    refuse_large_groups,
-    refuse_split_verdicts,
 )
+from gagar_cli.io.index_builder import IndexBuilder
 from gagar_cli.io.jsonl import show_value
 from gagar_cli.io.markers import is_marker
 from gagar_cli.io.problems import kind_of_problem
 from gagar_cli.io.read_options import DumpReport as DumpReport
 from gagar_cli.io.read_options import ReadOptions as ReadOptions
 from gagar_cli.io.records import MISSING, Fields, attempts_of, exploded, placed, read_scalars
+from gagar_cli.io.row_ids import Hash, hash_texts
+from gagar_cli.io.row_table import RowTable
 from gagar_cli.io.sources import Place, Scanned, ScannedTable, Source
 
 MAX_LISTED_PROBLEMS = 20
@@ -49,14 +50,17 @@ class NoRecordsError(InputError):
 class Scan:
     """The one pass over all sources that makes the index."""
 
-    def __init__(self, sources: Sequence[Source], fields: Fields, options: ReadOptions) -> None:
+    def __init__(
+        self, sources: Sequence[Source], fields: Fields, options: ReadOptions, *, hash_: Hash = hash_texts
+    ) -> None:
         self._sources = sources
         self._fields = fields
         self._options = options
-        self._builder = IndexBuilder()
+        self._builder = IndexBuilder(
+            options.max_ids_in_memory if options.is_index_only else None, hash_=hash_
+        )
         self._extras = ExtraColumns(options.extras, fields)
-        self._group_field: str | None = None
-        self._is_grouped = False
+        self._grouped_by = GroupField(options, fields)
         self._has_prompt_column = False
         self._judged: set[int] = set()
         """Sources that have `resolved`."""
@@ -67,11 +71,24 @@ class Scan:
         self._problems: list[InputError] = []
         self._kinds: Counter[str] = Counter()
 
+    def close(self) -> None:
+        """Give back the file of ids, where there is one."""
+        self._builder.ids.close()
+
     def run(self) -> tuple[pl.DataFrame, DumpReport]:
         """The index and what is to be told about it.
 
         Raises:
             InputError: a bad record (unless skipped), clashing ids, a group that is too large, no records.
+        """
+        found, report = self.run_apart()
+        return found if isinstance(found, pl.DataFrame) else found.whole(), report
+
+    def run_apart(self) -> tuple[pl.DataFrame | RowTable, DumpReport]:
+        """The same; the rows without their texts where these went to a file and nothing asks for them.
+
+        Raises:
+            InputError: as above.
         """
         for number, source in enumerate(self._sources):
             for piece in source.scan(self._fields):
@@ -85,39 +102,38 @@ class Scan:
             raise NoRecordsError(f"{names}: no records", self._problems, self._kinds)
         self._check_mapping()
         has_resolved = "resolved" not in self._fields.unseen
-        index, n_disagree = self._builder.finish(
+        rows, n_disagree = self._builder.finish(
             has_resolved=has_resolved,
             pass_threshold=self._options.pass_threshold,
             by_reward=sorted(self._by_reward) if has_resolved else (),
         )
         if self._options.extras:
-            index = pl.concat((index, self._extras.finish()), how="horizontal")
-        has_segments = has_repeats(index)
-        index = number_trajectories(
-            self._without_copies(index) if has_segments else index, has_segments=has_segments
-        )
-
-        def where(row: int) -> str:
-            return locate(index, self._sources, row)
-
-        if has_segments:
-            refuse_split_verdicts(index, where)
-        refuse_large_groups(index, self._options.max_group_size, where)
+            rows.frame = pl.concat((rows.frame, self._extras.finish()), how="horizontal")
+        max_group_size = self._options.max_group_size
+        is_apart = rows.ids.is_in_file and is_simple(rows, max_group_size)
+        found = rows if is_apart else checked_index(rows, self._sources, self._without_copies, max_group_size)
+        reasons = rows.column("invalid_reason")
+        if reasons is not None and isinstance(found, pl.DataFrame):
+            reasons = found["invalid_reason"]
         report = DumpReport(
-            n_records=index.height,
+            n_records=(found if isinstance(found, pl.DataFrame) else found.frame).height,
             n_bad_records=self._n_bad,
             bad_records=tuple(error.message for error in self._problems),
             n_disagree=n_disagree,
             missing_columns=tuple(sorted(self._fields.unseen | set(self._extras.missing))),
             group_id_source=self._group_id_source(),
-            notes=tuple(self._notes(index, has_resolved=has_resolved)),
+            notes=tuple(self._notes(reasons, has_resolved=has_resolved)),
             problem_kinds=tuple(self._kinds.most_common()),
         )
-        return index, report
+        return found, report
 
     def _take_table(self, number: int, piece: ScannedTable) -> None:
         # The first records settle what groups all of them, one by one.
-        clean = clean_scalars(piece.table, self._fields, self._group_field) if self._is_grouped else None
+        clean = (
+            clean_scalars(piece.table, self._fields, self._grouped_by.name)
+            if self._grouped_by.is_settled
+            else None
+        )
         extras = None if clean is None else self._extras.clean(piece.table)
         if clean is not None and extras is not None:
             self._note_verdict(number, dict.fromkeys(piece.table.columns))
@@ -159,8 +175,10 @@ class Scan:
         try:
             if self._fields.unseen:
                 self._fields.note_seen(record)
-            self._settle_group_field(record)
-            scalars = read_scalars(record, self._fields, self._group_field)
+            if not self._grouped_by.is_settled:
+                self._has_prompt_column = "prompt" in record
+            self._grouped_by.settle(record)
+            scalars = read_scalars(record, self._fields, self._grouped_by.name)
             extras = self._extras.read(record)
         except InputError as error:
             self._reject(placed(error, where))
@@ -186,26 +204,6 @@ class Scan:
             self._by_reward.discard(number)
         elif number not in self._judged:
             self._by_reward.add(number)
-
-    def _settle_group_field(self, record: Mapping[str, object]) -> None:
-        """The first record decides what groups all of them; one that says otherwise is bad."""
-        has_group_id = self._fields.find(record, "group_id") not in (MISSING, None)
-        if self._is_grouped:
-            if has_group_id and self._group_field != "group_id":
-                raise InputError("group_id appears first here, the records before have none")
-            return
-        if has_group_id:
-            self._group_field = "group_id"
-        elif self._options.group_by:
-            self._group_field = self._options.group_by
-        elif self._fields.find(record, "instance_id") not in (MISSING, None):
-            self._group_field = "instance_id"
-        elif self._options.explode is None:
-            raise InputError(
-                "no group_id and no instance_id", "say what groups the records with `--group-by FIELD`"
-            )
-        self._is_grouped = True
-        self._has_prompt_column = "prompt" in record
 
     def _reject(self, error: InputError) -> None:
         self._n_bad += 1
@@ -247,29 +245,29 @@ class Scan:
         own = [
             made for source in self._sources if (made := getattr(source, "group_id_source", None)) is not None
         ]
-        if own and self._group_field == "group_id":
+        if own and self._grouped_by.name == "group_id":
             return ", ".join(dict.fromkeys(own))
-        if self._group_field is None:
+        if self._grouped_by.name is None:
             return "record"
-        if self._group_field == "directory":
+        if self._grouped_by.name == "directory":
             return "directory"
-        if self._group_field == "prompt" and not self._has_prompt_column:
+        if self._grouped_by.name == "prompt" and not self._has_prompt_column:
             return "equal_prompt"
-        return f"field:{self._fields.mapping.get(self._group_field, self._group_field)}"
+        return f"field:{self._fields.mapping.get(self._grouped_by.name, self._grouped_by.name)}"
 
-    def _notes(self, index: pl.DataFrame, *, has_resolved: bool) -> Iterator[str]:
+    def _notes(self, reasons: pl.Series | None, *, has_resolved: bool) -> Iterator[str]:
         for source in self._sources:
             yield from source.notes
         if self._n_unnamed:
             yield f"{self._n_unnamed:,} records have no trajectory_id: it is made from the path and row"
         is_regrouped = any(getattr(source, "group_id_source", None) for source in self._sources)
-        if self._options.group_by and self._group_field != self._options.group_by and not is_regrouped:
+        if self._options.group_by and self._grouped_by.name != self._options.group_by and not is_regrouped:
             yield f"--group-by {self._options.group_by} is not used: the records have group_id"
         if has_resolved and self._by_reward:
             shown = ", ".join(self._sources[number].name for number in sorted(self._by_reward)[:3])
             n_all = len(self._judged | self._by_reward)
             yield f"{len(self._by_reward):,} of {n_all:,} files have no resolved: their attempts pass by reward: {shown}"
-        if has_resolved and (index["invalid_reason"].fill_null("") == "not_evaluated").all():
+        if has_resolved and reasons is not None and reasons.eq_missing("not_evaluated").all():
             yield "resolved is null in every record: none counts as evaluated; reports are joined with `--join FILE`"
 
 

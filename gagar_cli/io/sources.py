@@ -15,9 +15,9 @@ import polars as pl
 
 from gagar_cli.errors import InputError
 from gagar_cli.io.jsonl import Line, has_byte_order_mark, parse_line, parse_object, read_lines
-from gagar_cli.io.jsonl_copy import Span, read_spans
+from gagar_cli.io.jsonl_copy import ADDED_NAMES, Span, read_spans
 from gagar_cli.io.jsonl_flat import MIN_FILE_BYTES, FlatScan, FlatTable
-from gagar_cli.io.jsonl_skim import skim_lines
+from gagar_cli.io.jsonl_skim import CleanLines, skim_lines
 from gagar_cli.io.jsonl_tables import Skimmed, SkimmedTable, tabled
 from gagar_cli.io.records import SCALARS, Fields
 from gagar_cli.io.streams import Opened, file_identity, open_input, show_path
@@ -99,6 +99,7 @@ class JsonlSource:
         self._explode = explode
         self._max_record_bytes = max_record_bytes
         self._may_be_nan: Callable[[str], bool] | None = None
+        self._clean = CleanLines(())
         if not opened.is_spool:
             opened.stream.close()
 
@@ -118,8 +119,15 @@ class JsonlSource:
                 offset, number = scan.offset, scan.n_lines
             if self._skim is not None:
                 names = fields.columns(*SCALARS, *filter(None, self._skim))
+                self._clean = CleanLines(ADDED_NAMES)
                 lines = skim_lines(
-                    stream, names, self._parsed, max_record_bytes=limit, offset=offset, number=number
+                    stream,
+                    names,
+                    self._parsed,
+                    max_record_bytes=limit,
+                    offset=offset,
+                    number=number,
+                    clean=self._clean,
                 )
                 yield from self._scan_skimmed(tabled(lines, names), fields)
                 return
@@ -185,7 +193,8 @@ class JsonlSource:
         """The lines at ascending places, many at once: blocks that hold until the next one, and where lines lie there."""
         with self._reading() as stream:
             try:
-                yield from read_spans(stream, ((place.offset or 0, place.length or 0) for place in places))
+                spans = ((place.offset or 0, place.length or 0) for place in places)
+                yield from read_spans(stream, spans, self._clean.offsets)
             except EOFError as error:
                 raise self._changed(places[0]) from error
             if self._kept is None and file_identity(stream) != self._identity:

@@ -89,6 +89,8 @@ def open_input(path: str) -> Opened:
         OutputError: the temporary directory is full.
     """
     if path == "-":
+        if sys.stdin is None:
+            raise InputError("-: standard input is closed", "pipe JSON lines in, or name a file")
         stdin = cast("BinaryIO", sys.stdin.buffer)
         head = stdin.peek(4)[:4] if hasattr(stdin, "peek") else b""
         return Opened(

@@ -1,25 +1,26 @@
 """The ends of files that grow: what was added since the last look, and the same records again by place.
 
-JSON lines are read as they are appended; a line counts once its newline is there. A shard that is compressed or
-Parquet is read once, when its size has stayed the same from one look to the next and it can be opened. A file that
-becomes shorter or another one is an error: what was read from it is gone.
+JSON lines are read as they are appended; a line counts once its newline is there. A file of lines that becomes shorter
+or another one is an error: what was read from it is gone. Native lines become canonical records by their format, look
+by look; every other file is read once, as a whole (`io/followed_files.py` says when).
 """
 
 import os
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from gagar_cli.errors import InputError
+from gagar_cli.io.formats.files import NativeFile, Numbered
 from gagar_cli.io.jsonl import Line, parse_line, parse_object
-from gagar_cli.io.markers import END_FILE
+from gagar_cli.io.markers import is_marker
+from gagar_cli.io.native import NativeSource
+from gagar_cli.io.problems import kind_of_problem
 from gagar_cli.io.records import Fields
 from gagar_cli.io.scan import ReadOptions
-from gagar_cli.io.sources import JsonlSource, Place, Scanned, Source, nan_rule
-from gagar_cli.io.streams import SHARD_SUFFIXES, open_input, show_path
+from gagar_cli.io.sources import Place, Scanned, Source, nan_rule
+from gagar_cli.io.streams import open_input, show_path
 
 MAX_BYTES_A_LOOK = 16 * 1024**2
 """Of one file, so that the first groups need not wait for the whole of a long dump to be read."""
@@ -32,8 +33,18 @@ class Tail(Protocol):
     """One file that may grow."""
 
     name: str
-    has_more: bool
-    """Whether the last look left something that is there already."""
+    run: str | None
+    """The directory of the run that the file belongs to, where it is a native one."""
+    order: tuple[Any, ...]
+    """Its place among the files of a whole dump."""
+
+    @property
+    def has_more(self) -> bool:
+        """Whether the last look left something that is there already."""
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What is to be told about the file."""
 
     def look(self, *, is_last: bool) -> Iterator[Scanned]:
         """The records that were added; with `is_last` also what has no newline, as nothing comes after it."""
@@ -48,12 +59,23 @@ class Tail(Protocol):
 class GrowingFile:
     """JSON lines that are appended to."""
 
-    def __init__(self, path: str, options: ReadOptions) -> None:
-        self.name = show_path(path)
+    run: str | None = None
+    order: tuple[Any, ...] = ()
+    notes: Sequence[str] = ()
+
+    def __init__(
+        self, path: str, options: ReadOptions, *, name: str | None = None, is_native: bool = False
+    ) -> None:
+        """`name`: what messages call it; in native lines any value may be a bare NaN."""
+        self.name = show_path(path) if name is None else name
         self.has_more = False
         self._path = path
         self._max_record_bytes = options.max_record_bytes
-        self._may_be_nan = nan_rule(options.fields.get("reward", "reward"), options.explode)
+        self._may_be_nan: Callable[[str], bool] = (
+            (lambda _: True)
+            if is_native
+            else nan_rule(options.fields.get("reward", "reward"), options.explode)
+        )
         self._offset = 0
         self._n_lines = 0
         self._inode: int | None = None
@@ -141,104 +163,137 @@ class GrowingFile:
         )
 
 
-class WholeShard:
-    """A compressed or Parquet file, read once it is whole."""
+class LineFeed(NativeFile):
+    """Native lines as they come in: its values are those of one look, without marks."""
 
-    def __init__(self, path: str, options: ReadOptions, fields: Fields) -> None:
-        self.name = show_path(path)
-        self.has_more = False
-        self._path = path
-        self._options = options
+    def __init__(self, path: str, name: str) -> None:
+        self.path = path
+        self.name = name
+        self.spooled = None
+        self.marks: list[Scanned] = []
+        self.failure: InputError | None = None
+        """Why the lines ended before their time; no format may take it for a bad record."""
+        self._lines: Iterator[Scanned] = iter(())
+
+    def fill(self, lines: Iterator[Scanned]) -> None:
+        """Take the lines of one look."""
+        self._lines = lines
+        self.marks = []
+
+    def values(self) -> Iterator[Numbered]:
+        """The lines that came in; marks are kept aside."""
+        try:
+            for scanned in self._lines:
+                if isinstance(scanned.record, dict) and is_marker(scanned.record):
+                    self.marks.append(scanned)
+                else:
+                    yield Numbered(scanned.place.line, scanned.record)
+        except InputError as error:
+            self.failure = error
+
+    def document(self) -> Any:
+        """The one line that came in.
+
+        Raises:
+            InputError: it is none or several, or cannot be read.
+        """
+        found = [each.record for each in self.values()]
+        if len(found) != 1:
+            raise InputError(f"{self.name}: {len(found):,} lines, expected one JSON document")
+        if isinstance(found[0], InputError):
+            raise found[0]
+        return found[0]
+
+    def close(self) -> None:
+        """Nothing is kept open."""
+
+
+class NativeLines:
+    """Native lines that are appended to, read as canonical records."""
+
+    order: tuple[Any, ...] = ()
+
+    def __init__(self, lines: GrowingFile, feed: LineFeed, source: NativeSource, fields: Fields) -> None:
+        """`source` reads what `feed` gives."""
+        self.name = lines.name
+        self.run: str | None = source.run_directory
+        self._lines = lines
+        self._feed = feed
+        self._source = source
         self._fields = fields
-        self._seen: tuple[int, int] | None = None
-        self._refused: tuple[int, int] | None = None
-        self._source: Source | None = None
+        self._is_connected = source.is_connected
+        self._is_read = False
+        """All of them, where the format needs them together."""
+
+    @property
+    def has_more(self) -> bool:
+        """As the lines have it."""
+        return self._lines.has_more
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What the format says of the file, each kind of note once."""
+        return self._source.notes
 
     def look(self, *, is_last: bool) -> Iterator[Scanned]:
-        """All records, at the look that finds the file whole; nothing before and after."""
-        if self._source is not None:
+        """The records of the lines that were completed since the last look."""
+        if self._is_connected:
+            if not is_last or self._is_read:
+                return
+            self._is_read = True
+        self._feed.fill(self._new_lines(is_last=is_last))
+        yield from self._source.scan(self._fields)
+        if self._feed.failure is not None:
+            raise self._feed.failure
+        yield from self._feed.marks
+        # Formats say at the end of a file what they found in it: here that is every look.
+        notes = self._source.notes
+        notes[:] = {kind_of_problem(note): note for note in notes}.values()
+
+    def read(self, places: Sequence[Place]) -> Iterator[dict[str, object]]:
+        """The records at the given places."""
+        return self._source.read_whole(places)
+
+    def _new_lines(self, *, is_last: bool) -> Iterator[Scanned]:
+        yield from self._lines.look(is_last=is_last)
+        while self._is_connected and self._lines.has_more:
+            yield from self._lines.look(is_last=is_last)
+
+    def close(self) -> None:
+        """The spool closes with the dump."""
+
+
+class WholeFile:
+    """A file that is read once, as a whole."""
+
+    has_more = False
+    order: tuple[Any, ...] = ()
+
+    def __init__(self, source: Source, fields: Fields) -> None:
+        self.name = source.name
+        self.run: str | None = getattr(source, "run_directory", None)
+        self._source = source
+        self._fields = fields
+        self._is_read = False
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What its reader says of it."""
+        return self._source.notes
+
+    def look(self, *, is_last: bool) -> Iterator[Scanned]:  # noqa: ARG002 - all of it is there
+        """All records, at the first look."""
+        if self._is_read:
             return
-        try:
-            found = Path(self._path).stat()
-        except OSError as error:
-            raise InputError(f"{self.name}: {(error.strerror or str(error)).lower()}") from error
-        state = (found.st_size, found.st_mtime_ns)
-        is_settled = state == self._seen and state != self._refused
-        self._seen = state
-        if not is_settled and not is_last:
-            return
-        try:
-            self._source = self._open()
-        except InputError:
-            # Its writer is still at it, for all that can be told.
-            if is_last:
-                raise
-            self._refused = state
-            return
+        self._is_read = True
         for piece in self._source.scan(self._fields):
             yield from [piece] if isinstance(piece, Scanned) else piece.records()
 
     def read(self, places: Sequence[Place]) -> Iterator[dict[str, object]]:
         """The records at the given places."""
-        assert self._source is not None  # noqa: S101 - places come from its scan
         return self._source.read(places, self._fields)
 
     def close(self) -> None:
-        """Close the file."""
-        if self._source is not None:
+        """Close the file; what is converted is kept with the dump."""
+        if not isinstance(self._source, NativeSource):
             self._source.close()
-
-    def _open(self) -> Source:
-        options = self._options
-        opened = open_input(self._path)
-        if opened.kind == "parquet":
-            from gagar_cli.io.parquet import ParquetSource
-
-            return ParquetSource(
-                self._path,
-                opened,
-                explode=options.explode,
-                group_by=options.group_by,
-                max_record_bytes=options.max_record_bytes,
-                extras=options.extras,
-            )
-        return JsonlSource(
-            self._path, opened, explode=options.explode, max_record_bytes=options.max_record_bytes
-        )
-
-
-@dataclass(slots=True)
-class TailedPath:
-    """A file, or a folder in which shards appear."""
-
-    path: str
-    open_tail: Callable[[str], Tail]
-    tails: dict[str, Tail] = field(default_factory=dict)
-    """By path, in the order in which they appeared."""
-
-    def appear(self) -> bool:
-        """Take in new shards; whether the folder says that no more come."""
-        folder = Path(self.path)
-        if not folder.is_dir():
-            # What is not there yet may become a file or a folder.
-            if folder.exists():
-                self._take(self.path)
-            return False
-        # Asked before listing: what was there before the end file is listed.
-        is_ended = (folder / END_FILE).exists()
-        with suppress(FileNotFoundError):
-            for entry in sorted(folder.iterdir()):
-                if entry.name.endswith(SHARD_SUFFIXES) and not entry.name.startswith("."):
-                    self._take(str(entry))
-        return is_ended
-
-    def _take(self, path: str) -> None:
-        if path not in self.tails:
-            self.tails[path] = self.open_tail(path)
-
-
-def open_tail(path: str, options: ReadOptions, fields: Fields) -> Tail:
-    """The tail of a file, by its name."""
-    if path.lower().endswith((".gz", ".zst", ".parquet", ".pq")):
-        return WholeShard(path, options, fields)
-    return GrowingFile(path, options)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from gagar_cli.core.schema import Message, Task, ToolCall, Trajectory
 from gagar_cli.errors import InputError
 from gagar_cli.io.jsonl import show_value
+from gagar_cli.io.packed_logs import LogStore, join_logs
 from gagar_cli.io.records import MISSING, TASK_FIELDS, Fields, from_json_text
 
 _ROLES = {
@@ -40,16 +41,20 @@ def read_trajectory(
     reward: float,
     passed: bool,
     where: str,
+    store: LogStore | None = None,
 ) -> Trajectory:
     """The trajectory of one record; what the index already settled comes in.
 
+    A long log goes to the `store`; without one it stays in memory.
+
     Raises:
         InputError: a heavy field has a wrong type.
+        OutputError: there is no space for a long log.
     """
     is_truncated = fields.find(record, "is_truncated")
     if is_truncated is not MISSING and not isinstance(is_truncated, bool | None):
         raise InputError(f"is_truncated is {show_value(is_truncated)}, expected true, false or null")
-    return Trajectory(
+    trajectory = Trajectory(
         trajectory_id=trajectory_id,
         reward=reward,
         passed=passed,
@@ -60,6 +65,7 @@ def read_trajectory(
         is_truncated=is_truncated if isinstance(is_truncated, bool) else None,
         where=where,
     )
+    return trajectory if store is None else store.packed(trajectory)
 
 
 def join_segments(first: Trajectory, parts: Sequence[Trajectory]) -> Trajectory:
@@ -69,9 +75,8 @@ def join_segments(first: Trajectory, parts: Sequence[Trajectory]) -> Trajectory:
         known = [value for part in parts if (value := getattr(part, name)) is not None]
         return known[-1] if known else None
 
-    heavy = {name: last(name) for name in ("model_patch", "test_output", "exit_status", "is_truncated")}
-    messages = tuple(message for part in parts for message in part.messages)
-    return replace(first, messages=messages, **heavy)  # type: ignore[arg-type]
+    short = {name: last(name) for name in ("model_patch", "exit_status", "is_truncated")}
+    return join_logs(replace(first, messages=(), test_output=None, **short), parts)  # type: ignore[arg-type]
 
 
 def read_messages(value: object) -> tuple[Message, ...]:

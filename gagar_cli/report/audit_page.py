@@ -9,10 +9,11 @@ from gagar_cli.audit_key import AuditKey
 from gagar_cli.audit_summary import AuditResult
 from gagar_cli.core.comparison import SHARES, Comparison, Difference
 from gagar_cli.core.ranking import GroupRanking
+from gagar_cli.core.text import counted
 from gagar_cli.report.attempts import describe_attempt
 from gagar_cli.report.charts import Bar, interval_chart, stacked_bars
 from gagar_cli.report.page import render_page
-from gagar_cli.tables_audit import FIGURE_NAMES, answer, audit_facts, show_p_value, show_value
+from gagar_cli.tables_audit import FIGURE_NAMES, answer, audit_facts, basis_of, show_p_value, show_value
 
 MAX_JUDGMENTS = 400
 """More would make a page that a browser opens slowly."""
@@ -37,7 +38,7 @@ def audit_page(result: AuditResult, key: AuditKey, judgments: Sequence[Sequence[
         {
             "title": f"Audit of {names}",
             "subtitle": (
-                f"{result.n_tasks['judged']} of {result.n_tasks['sampled']} sampled tasks judged, "
+                f"{result.n_tasks['judged']} of {counted(result.n_tasks['sampled'], 'sampled task')} judged, "
                 f"{result.n_tasks['shared']} shared"
             ),
             "comparisons": [_comparison(one, result.dimensions) for one in result.comparisons],
@@ -61,8 +62,7 @@ def _comparison(comparison: Comparison, dimensions: Sequence[str]) -> dict[str, 
     rates = [("win rate", comparison.win_rate), ("top-1 share", comparison.top1_share)]
     scores = [(name, comparison.differences.get(name)) for name in ("weighted_score", *dimensions)]
     return {
-        "title": f"{comparison.second} against {comparison.first}: {comparison.n_tasks} tasks, "
-        f"{comparison.n_pairs} judged pairs",
+        "title": f"{comparison.second} against {comparison.first}: {basis_of(comparison)}",
         "first": comparison.first,
         "second": comparison.second,
         "answer": answer(comparison),
@@ -141,7 +141,7 @@ def _tiers_chart(result: AuditResult) -> Markup:
 
 def _task(ranking: GroupRanking, attempts: Mapping[str, Any], judge: str) -> dict[str, Any]:
     ordered = sorted(ranking.candidates, key=lambda one: (one.tier or "T9", one.rank or 0))
-    shown = {name: blind_id for blind_id, name in _blind_ids(ranking).items()}
+    shown = ranking.shown_as
     described = []
     for one in ordered:
         known = attempts.get(one.trajectory_id)
@@ -165,8 +165,3 @@ def _task(ranking: GroupRanking, attempts: Mapping[str, Any], judge: str) -> dic
 def _first(described: Sequence[Mapping[str, Any]]) -> tuple[Any, Any]:
     ranked = [one for one in described if not one["is_violation"]]
     return (ranked[0]["tier"], ranked[0]["rank"]) if ranked else (None, None)
-
-
-def _blind_ids(ranking: GroupRanking) -> Mapping[str, str]:
-    shown = ranking.grader.get("blind_ids")
-    return {str(name): str(value) for name, value in shown.items()} if isinstance(shown, Mapping) else {}

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from gagar_cli.core.calibration_card import Card, verdict
 from gagar_cli.core.flaws import FLAWS
+from gagar_cli.core.text import counted
 from gagar_cli.report.charts import Bar, interval_chart
 from gagar_cli.report.page import render_page
 from gagar_cli.tables_calibration import figure_rows, kind_rows, show_rate
@@ -21,7 +22,9 @@ def calibration_page(result: "CalibrateResult") -> str:
         "calibration.html.j2",
         {
             "title": f"Calibration of {', '.join(card.grader for card in cards)}",
-            "subtitle": f"{sum(result.n_planted.values())} planted flaws in {cards[0].n_groups} groups",
+            "subtitle": (
+                f"{counted(sum(result.n_planted.values()), 'planted flaw')} in {counted(cards[0].n_groups, 'group')}"
+            ),
             "graders": [card.grader for card in cards],
             "verdicts": [
                 {

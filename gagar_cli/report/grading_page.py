@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from gagar_cli.core.ranking import TIERS, GroupRanking
+from gagar_cli.core.text import counted
 from gagar_cli.report.attempts import describe_attempt
 from gagar_cli.report.charts import Bar, interval_chart, stacked_bars
 from gagar_cli.report.page import render_page
@@ -29,7 +30,7 @@ def grading_page(
         "grading.html.j2",
         {
             "title": title,
-            "subtitle": f"{n_groups}; {sum(report.tiers.values()):,} candidates ranked",
+            "subtitle": f"{n_groups}; {counted(sum(report.tiers.values()), 'candidate')} ranked",
             "facts": report_facts(report),
             "tiers_chart": stacked_bars(shares, classes, title="tiers"),
             "scores_chart": interval_chart(scores, centre=3.0, title="mean scores"),
@@ -41,32 +42,35 @@ def grading_page(
 
 def report_facts(report: "GradingReport") -> list[tuple[str, str]]:
     """The figures as names and values, for table and page."""
-    rows = [("groups", _counted(report.n_groups))]
+    rows = [("groups", _listed(report.n_groups))]
     if report.reasons:
-        rows.append(("not graded because", _counted(report.reasons)))
+        rows.append(("not graded because", _listed(report.reasons)))
     rows += [
-        ("tiers", _counted(report.tiers)),
-        ("flags", _counted({name: n for name, n in report.flags.items() if n}) or "none"),
-        ("proven findings", _counted(report.findings) or "none"),
+        ("tiers", _listed(report.tiers)),
+        ("flags", _listed({name: n for name, n in report.flags.items() if n}) or "none"),
+        ("proven findings", _listed(report.findings) or "none"),
         ("unproven claims", f"{report.n_unproven:,}, which did not count"),
     ]
     if report.n_overridden:
-        rows.append(("overridden", f"{report.n_overridden:,} groups, by people"))
+        rows.append(("overridden", f"{counted(report.n_overridden, 'group')}, by people"))
     spent = report.spending
-    tokens = f"{spent.n_input_tokens:,} tokens in ({spent.n_cached_tokens:,} cached), {spent.n_output_tokens:,} out"
-    rows.append(("cost", f"{spent.n_calls:,} calls, {tokens}"))
-    rows.append(("graded by", _counted(report.models)))
+    tokens = f"{counted(spent.n_input_tokens, 'token')} in ({spent.n_cached_tokens:,} cached)"
+    rows.append(("cost", f"{counted(spent.n_calls, 'call')}, {tokens}, {spent.n_output_tokens:,} out"))
+    rows.append(("graded by", _listed(report.models)))
     moved = report.advantage
     if moved is not None:
         share = f" ({moved.moved / moved.total:.1%} of what passing attempts had)" if moved.total else ""
         rows.append(
-            ("advantage moved", f"{moved.moved:,.2f}{share}, {moved.n_changed:,} of {moved.n_rows:,} rows")
+            (
+                "advantage moved",
+                f"{moved.moved:,.2f}{share}, {moved.n_changed:,} of {counted(moved.n_rows, 'row')}",
+            )
         )
         rows.append(("groups capped", f"{moved.n_capped_groups:,}"))
     return rows
 
 
-def _counted(counts: Any) -> str:
+def _listed(counts: Any) -> str:
     return ", ".join(f"{name} {count:,}" for name, count in counts.items())
 
 
@@ -75,12 +79,11 @@ def _n_findings(ranking: GroupRanking) -> int:
 
 
 def _group(ranking: GroupRanking) -> dict[str, Any]:
-    shown = ranking.grader.get("blind_ids")
-    blind_ids = {str(name): str(blind) for blind, name in shown.items()} if isinstance(shown, dict) else {}
+    shown = ranking.shown_as
     ordered = sorted(ranking.candidates, key=lambda one: (one.tier or "T9", one.rank or 0))
     n_findings = _n_findings(ranking)
     told = (
-        f"{len(ranking.candidates)} candidates, {n_findings} findings"
+        f"{counted(len(ranking.candidates), 'candidate')}, {counted(n_findings, 'finding')}"
         if ranking.candidates
         else ranking.status
     )
@@ -90,7 +93,7 @@ def _group(ranking: GroupRanking) -> dict[str, Any]:
         "reason": None if ranking.status == "graded" else ranking.reason or ranking.status,
         "attempts": [
             describe_attempt(
-                one, name=one.trajectory_id, detail=f"shown as {blind_ids.get(one.trajectory_id, 'itself')}"
+                one, name=one.trajectory_id, detail=f"shown as {shown.get(one.trajectory_id, 'itself')}"
             )
             for one in ordered
         ],

@@ -12,7 +12,7 @@ import asyncio
 import tempfile
 import threading
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 from gagar_cli.errors import SandboxError
 from gagar_cli.sandbox.base import Checkout, ExecResult, SandboxBackend, SandboxLimits
@@ -20,6 +20,9 @@ from gagar_cli.sandbox.clones import Clone
 from gagar_cli.sandbox.launcher import BASE, HOME, describe_failure
 from gagar_cli.sandbox.layout import MAX_TOTAL_BYTES, LaidOut, lay_out_archive
 from gagar_cli.sandbox.output import FileOutput
+
+if TYPE_CHECKING:
+    from gagar_cli.sandbox.bubblewrap import BubblewrapBackend
 
 ARCHIVE_SECONDS = 300.0
 
@@ -56,6 +59,8 @@ class Archiver:
         """`chosen` is the run's own backend; bubblewrap goes first in any case, since it needs no image."""
         self._chosen = chosen
         self._backends: list[SandboxBackend] | None = None
+        self._opened: list[BubblewrapBackend] = []
+        """Those that nobody else closes."""
         self._refusal = ""
         self._lock = threading.Lock()
         self._tasks: set[tuple[asyncio.AbstractEventLoop, asyncio.Task[None]]] = set()
@@ -79,11 +84,12 @@ class Archiver:
             return lay_out_archive(f"{clone.name}@{commit[:12]}", file, target)
 
     def stop(self) -> None:
-        """End what still runs; nothing is taken out afterwards."""
+        """End what still runs; nothing is taken out afterwards. The last one to end closes what was opened."""
         with self._lock:
             self._is_stopped = True
             for loop, task in self._tasks:
                 loop.call_soon_threadsafe(task.cancel)
+            self._close_if_idle()
 
     async def _archive(self, clone: Clone, commit: str, file: BinaryIO, image: str | None) -> None:
         task = asyncio.current_task()
@@ -106,6 +112,11 @@ class Archiver:
         finally:
             with self._lock:
                 self._tasks.discard(running)
+                self._close_if_idle()
+
+    def _close_if_idle(self) -> None:
+        while self._is_stopped and not self._tasks and self._opened:
+            self._opened.pop().close()
 
     async def _open_backends(self) -> list[SandboxBackend]:
         if self._backends is None:
@@ -114,7 +125,9 @@ class Archiver:
             backends = [] if self._chosen is None else [self._chosen]
             if not any(backend.name == bubblewrap.BubblewrapBackend.name for backend in backends):
                 try:
-                    backends.insert(0, await bubblewrap.open_backend())
+                    opened = await bubblewrap.open_backend()
+                    self._opened.append(opened)
+                    backends.insert(0, opened)
                 except SandboxError as error:
                     self._refusal = f"bubblewrap: {error.message}"
             # Opened twice where two threads come at once, which harms nobody.

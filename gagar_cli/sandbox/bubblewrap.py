@@ -54,9 +54,7 @@ _PROBE_PATCH = "--- /dev/null\n+++ b/probe\n@@ -0,0 +1 @@\n+held\n"
 
 
 async def open_backend(environment: Path | None = None) -> "BubblewrapBackend":
-    """The backend, after a command has really run in it.
-
-    `environment` is a virtual environment whose programs go first.
+    """The backend, after a command has really run in it. The programs of a virtual `environment` go first.
 
     Raises:
         SandboxError: no program, no git under `/usr`, the machine forbids user namespaces, a bad environment.
@@ -137,6 +135,10 @@ class BubblewrapBackend:
         has_overlay = self._has_overlay and checkout.is_copied
         use_overlay = has_overlay and checkout.tree.stat().st_uid == sandbox_user().uid
         return BubblewrapSandbox(self, checkout, encode_patch(patch), limits, use_overlay=use_overlay)
+
+    def close(self) -> None:
+        """Close the program, once every sandbox is closed."""
+        self.program.close()
 
     async def probe(self) -> None:
         """Run a command over a patched tree.

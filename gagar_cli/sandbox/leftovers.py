@@ -20,9 +20,11 @@ from gagar_cli.sandbox.base import sandbox_user
 from gagar_cli.sandbox.bubblewrap_groups import group_places, reap_groups
 from gagar_cli.sandbox.owner import current_owner, is_orphaned_name, owned_name
 
-# Its input ends with its owner. Control groups can be removed once the last of their processes has ended.
+# A line says that its run has removed everything itself: what is left carries the same mark and is another run's of
+# this process. Without one the input ends with its owner. Control groups can be removed once the last of their
+# processes has ended.
 _GUARD = """
-cat >/dev/null
+read -r word && exit
 directories=$1
 shift
 for round in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
@@ -67,7 +69,10 @@ def remove_leftovers() -> Leftovers:
 
 @contextlib.contextmanager
 def removed_after_death() -> Iterator[None]:
-    """While this lasts a guard waits for our end, however it comes, and removes what we leave then."""
+    """While this lasts a guard waits for our end, however it comes, and removes what we leave then.
+
+    Left in peace it removes nothing: a process may have several runs, each with a guard, and all carry its mark.
+    """
     mark = owned_name(current_owner(), "")
     places = [str(place / mark) for place in (Path(tempfile.gettempdir()), *group_places())]
     with subprocess.Popen(  # noqa: S603 - a fixed script; the places are arguments
@@ -84,7 +89,10 @@ def removed_after_death() -> Iterator[None]:
             yield
         finally:
             assert guard.stdin is not None  # noqa: S101 - a pipe
-            guard.stdin.close()
+            with contextlib.suppress(OSError, ValueError):
+                guard.stdin.write(b"done\n")
+            with contextlib.suppress(OSError):
+                guard.stdin.close()
 
 
 def reap_directories() -> list[str]:

@@ -1,13 +1,6 @@
 import json
-import subprocess
-import sys
 
 import pytest
-
-
-def gagar(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "gagar_cli", "agree", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
 
 
 @pytest.fixture
@@ -38,16 +31,16 @@ def files(tmp_path):
     return paths
 
 
-def test_rankings_of_people_and_models_are_compared(files):
-    result = gagar(files["model"], f"human={files['person']}")
+def test_rankings_of_people_and_models_are_compared(files, gagar):
+    result = gagar("agree", files["model"], f"human={files['person']}")
     assert result.returncode == 0
     assert "model – human" in result.stdout
     assert "0.00 [-12.71, 12.71]" in result.stdout
     assert result.stdout.index("most disputed groups") < result.stdout.index("a T2/1")
 
 
-def test_json_has_every_figure(files):
-    result = gagar(files["model"], files["person"], "--json")
+def test_json_has_every_figure(files, gagar):
+    result = gagar("agree", files["model"], files["person"], "--json")
     record = json.loads(result.stdout)
     assert record["rankings"] == {"model": 2, "person": 2}
     assert record["pairs"][0]["tau_b"]["value"] == 0.0
@@ -66,7 +59,7 @@ def test_json_has_every_figure(files):
     ],
     ids=["one", "same name", "nothing shared", "missing"],
 )
-def test_what_cannot_be_compared_is_told(files, arguments, code, message):
+def test_what_cannot_be_compared_is_told(files, gagar, arguments, code, message):
     named = [str(files.get(name, files["model"].parent / "missing.jsonl")) for name in arguments]
-    result = gagar(*named)
+    result = gagar("agree", *named)
     assert (result.returncode, message in result.stderr) == (code, True)

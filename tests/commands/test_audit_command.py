@@ -1,32 +1,15 @@
 import json
 import subprocess
 import sys
-from typing import NamedTuple
 
 import pytest
 
-from gagar_cli.cli import run
-
-
-class Done(NamedTuple):
-    """What a command line came to."""
-
-    code: int
-    stdout: str
-    stderr: str
-
 
 @pytest.fixture
-def gagar(folder, capsys, monkeypatch):
-    """Run `gagar audit` in the folder, in this process: all but the process's own start is as on a command line."""
+def audit(folder, gagar, monkeypatch):
+    """Run `gagar audit` in the folder."""
     monkeypatch.chdir(folder)
-
-    def invoke(*arguments: str) -> Done:
-        code = run(["audit", *arguments])
-        told = capsys.readouterr()
-        return Done(code, told.out, told.err)
-
-    return invoke
+    return lambda *arguments: gagar("audit", *arguments)
 
 
 def fix(number: int, extra: str = "") -> str:
@@ -52,9 +35,9 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_two_dumps_are_compared_and_the_answer_comes_first(folder, gagar):
-    done = gagar("old.jsonl", "new.jsonl", "-o", "audit", "--judge-model", "offline")
-    assert done.code == 0, done.stderr
+def test_two_dumps_are_compared_and_the_answer_comes_first(folder, audit):
+    done = audit("old.jsonl", "new.jsonl", "-o", "audit", "--judge-model", "offline")
+    assert done.returncode == 0, done.stderr
     assert (
         "new wins 0.0% [0.0%, 39.0%] of pairs against old: worse (the interval excludes 50%)" in done.stdout
     )
@@ -62,8 +45,8 @@ def test_two_dumps_are_compared_and_the_answer_comes_first(folder, gagar):
     assert {"judgments.jsonl", "key.json", "summary.json", "report.html"} <= names
 
 
-def test_a_gate_that_is_not_met_exits_4_and_unblind_asks_nobody(gagar):
-    done = gagar(
+def test_a_gate_that_is_not_met_exits_4_and_unblind_asks_nobody(audit):
+    done = audit(
         "a=old.jsonl",
         "b=new.jsonl",
         "-o",
@@ -73,10 +56,10 @@ def test_a_gate_that_is_not_met_exits_4_and_unblind_asks_nobody(gagar):
         "--gate",
         "win_rate.value>0.5",
     )
-    assert done.code == 4
+    assert done.returncode == 4
     assert "gate not met: win_rate.value>0.5: win_rate.value is 0" in done.stderr
-    again = gagar("-o", "audit", "--unblind", "--gate", "win_rate.value<0.5", "--json")
-    assert again.code == 0
+    again = audit("-o", "audit", "--unblind", "--gate", "win_rate.value<0.5", "--json")
+    assert again.returncode == 0
     record = json.loads(again.stdout)
     assert record["win_rate"]["value"] == 0.0
     assert record["second"] == "b"
@@ -109,15 +92,15 @@ def test_a_gate_that_is_not_met_exits_4_and_unblind_asks_nobody(gagar):
         ),
     ],
 )
-def test_what_cannot_be_done_is_told_with_its_exit_code(gagar, arguments, code, message):
-    done = gagar(*arguments)
-    assert (done.code, message in done.stderr) == (code, True), done.stderr
+def test_what_cannot_be_done_is_told_with_its_exit_code(audit, arguments, code, message):
+    done = audit(*arguments)
+    assert (done.returncode, message in done.stderr) == (code, True), done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_a_process_of_its_own_gives_the_same(folder, gagar):
+def test_a_process_of_its_own_gives_the_same(folder, audit):
     arguments = ["old.jsonl", "new.jsonl", "-o", "audit", "--judge-model", "offline", "--json"]
-    gagar(*arguments)
+    audit(*arguments)
     command = [sys.executable, "-m", "gagar_cli", "audit", "-o", "audit", "--unblind", "--json"]
     told = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60)
-    assert (told.returncode, told.stdout) == (0, gagar("-o", "audit", "--unblind", "--json").stdout)
+    assert (told.returncode, told.stdout) == (0, audit("-o", "audit", "--unblind", "--json").stdout)

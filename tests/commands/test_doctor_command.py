@@ -1,4 +1,5 @@
 import json
+import os
 import subprocess
 import sys
 
@@ -7,14 +8,28 @@ import pytest
 IMAGE = "gagar-test:latest"
 
 
-def doctor(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "gagar_cli", "doctor", *arguments]
-    environment = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", **variables}
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
+NO_ENGINE = {"DOCKER_HOST": "unix:///nonexistent.sock"}
+ENVIRONMENT = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent"}
+
+
+@pytest.fixture
+def doctor(gagar, monkeypatch):
+    """Run `gagar doctor` in an environment of nothing but what is given."""
+
+    def examine(*arguments: str, **variables: str):
+        for name in list(os.environ):
+            monkeypatch.delenv(name)
+        for name, value in {**ENVIRONMENT, **variables}.items():
+            monkeypatch.setenv(name, value)
+        return gagar("doctor", *arguments)
+
+    return examine
 
 
 def test_versions_and_choices_are_told():
-    done = doctor("--json", DOCKER_HOST="unix:///nonexistent.sock")
+    command = [sys.executable, "-m", "gagar_cli", "doctor", "--json"]
+    environment = {**ENVIRONMENT, **NO_ENGINE}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
     assert (done.returncode, done.stderr) == (0, "")
     found = json.loads(done.stdout)
     assert {"gagar", "python", "kernel", "git"} <= set(found["versions"])
@@ -26,15 +41,15 @@ def test_versions_and_choices_are_told():
     assert with_images["sandbox"] == "inspect-only"
 
 
-def test_the_tables_name_every_backend():
-    done = doctor(DOCKER_HOST="unix:///nonexistent.sock")
+def test_the_tables_name_every_backend(doctor):
+    done = doctor(**NO_ENGINE)
     assert done.returncode == 0
     for words in ("Versions", "docker", "bubblewrap", "Not held in full", "--sandbox auto takes"):
         assert words in done.stdout
 
 
 @pytest.mark.docker
-def test_an_engine_is_tried_with_the_image_that_is_named():
+def test_an_engine_is_tried_with_the_image_that_is_named(doctor):
     found = json.loads(doctor("--json", "--sandbox-image", IMAGE).stdout)
     docker = found["backends"][0]
     if docker["state"] == "not available":
@@ -46,25 +61,23 @@ def test_an_engine_is_tried_with_the_image_that_is_named():
 
 
 @pytest.mark.docker
-def test_without_an_image_an_engine_only_answers():
+def test_without_an_image_an_engine_only_answers(doctor):
     docker = json.loads(doctor("--json").stdout)["backends"][0]
     if docker["state"] == "not available":
         pytest.skip(docker["detail"])
     assert (docker["state"], docker["latency_ms"]) == ("answers", None)
 
 
-def test_an_endpoint_is_asked_where_a_model_is_named():
-    done = doctor("--json", "--model", "offline", DOCKER_HOST="unix:///nonexistent.sock")
+def test_an_endpoint_is_asked_where_a_model_is_named(doctor):
+    done = doctor("--json", "--model", "offline", **NO_ENGINE)
     assert (done.returncode, done.stderr) == (0, "")
     endpoint = json.loads(done.stdout)["endpoint"]
     assert (endpoint["model"], endpoint["protocol"]) == ("offline", "tools")
     assert endpoint["checks"]["native tool calls"]["state"] == "yes"
 
 
-def test_an_endpoint_that_is_not_there_is_an_error_behind_the_table():
-    done = doctor(
-        "--model", "m", "--base-url", "http://127.0.0.1:9/v1", DOCKER_HOST="unix:///nonexistent.sock"
-    )
+def test_an_endpoint_that_is_not_there_is_an_error_behind_the_table(doctor):
+    done = doctor("--model", "m", "--base-url", "http://127.0.0.1:9/v1", **NO_ENGINE)
     assert done.returncode == 1
     assert "protocol of grade" in done.stdout
     assert done.stderr.startswith("error: the endpoint cannot be used: ")

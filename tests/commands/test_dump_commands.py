@@ -247,7 +247,7 @@ def test_native_rows_are_recognised_in_a_pipe_and_in_compressed_files(tmp_path: 
 def test_files_of_no_known_form_in_a_tree_are_named(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(runs / "extra.jsonl", [{"what": 1}])
     assert run(["head", str(runs)]) == 0
-    assert "1 of its files are of no native format and not read" in capsys.readouterr().err
+    assert "1 of its files is of no native format and not read" in capsys.readouterr().err
 
 
 def test_converting_with_mapped_fields_keeps_what_had_their_names(tmp_path: Path) -> None:

@@ -34,6 +34,48 @@ def test_a_dry_run_is_one_table_or_one_object_and_leaves_nothing(tmp_path, capsy
 
 
 @pytest.mark.parametrize(
+    ("arguments", "model", "unknown"),
+    [
+        ([], None, ["context_length", "price"]),
+        (["--model", "m"], "m", ["context_length", "price"]),
+        (["--model", "m", "--price-in", "1", "--price-out", "1"], "m", ["context_length"]),
+        (["--price-in", "1", "--price-out", "1"], None, ["context_length"]),
+        (["--prices", "nobody-reads-this.toml"], None, ["context_length", "price"]),
+        (["--model", "m", "--base-url", "https://elsewhere.invalid/v1"], "m", ["context_length", "price"]),
+        (["--model", "offline"], "offline", []),
+    ],
+)
+def test_a_dry_run_needs_no_model_and_says_what_only_one_could_tell(
+    tmp_path, capsys, monkeypatch, arguments, model, unknown
+):
+    for variable in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(variable, raising=False)
+    command = ["grade", DUMP, "-o", str(tmp_path / "r.jsonl"), "--dry-run", *arguments]
+    assert run([*command, "--json"]) == 0
+    told = capsys.readouterr()
+    found = json.loads(told.out)
+    assert (found["model"], found["unknown"], found["n_to_grade"]) == (model, unknown, 3)
+    assert (found["cost"] is None) is ("--price-in" not in arguments)
+    assert told.err.count("is not known: --") == len(unknown)
+    assert run(command) == 0
+    assert (model or "no model named") in capsys.readouterr().out
+
+
+def test_a_dry_run_without_a_model_reads_the_ledger_of_any(tmp_path, capsys):
+    output = str(tmp_path / "r.jsonl")
+    assert run([*COMMAND, "-o", output, "--limit", "1"]) == 0
+    capsys.readouterr()
+    assert run(["grade", DUMP, "-o", output, "--dry-run", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["n_settled"], found["n_to_grade"], found["basis"]) == (1, 2, "measured")
+
+
+def test_a_run_needs_a_model(tmp_path, capsys):
+    assert run(["grade", DUMP, "-o", str(tmp_path / "r.jsonl")]) == 2
+    assert "--model is missing" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--group-size", "4"], "--group-size is for --follow"),

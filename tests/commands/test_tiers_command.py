@@ -1,6 +1,5 @@
 import json
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -8,9 +7,11 @@ import pytest
 from gagar_cli.core.tier_tables import BUILT_IN
 
 
-def gagar(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "gagar_cli", "tiers", *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60)
+@pytest.fixture
+def tiers(gagar, tmp_path: Path, monkeypatch) -> Callable:
+    """Run `gagar tiers` in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    return lambda *arguments: gagar("tiers", *arguments)
 
 
 def own_table(path: Path) -> None:
@@ -22,8 +23,8 @@ def own_table(path: Path) -> None:
     path.write_text("\n".join(("ties = 'average'", *rules, "[cap]", "kind = 'waterfill'", "limit = 1.25\n")))
 
 
-def test_built_in_tables_stand_side_by_side(tmp_path: Path) -> None:
-    done = gagar(tmp_path)
+def test_built_in_tables_stand_side_by_side(tiers: Callable) -> None:
+    done = tiers()
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     shown = [line for line in lines if "top-rest" in line]
@@ -31,34 +32,34 @@ def test_built_in_tables_stand_side_by_side(tmp_path: Path) -> None:
     assert "linear first 0.85, lone 0.85, last 0.4" in shown[0]
 
 
-def test_examples_tell_factors_and_amplification(tmp_path: Path) -> None:
-    summary = json.loads(gagar(tmp_path, "flash", "--cap", "none", "--json").stdout)
+def test_examples_tell_factors_and_amplification(tiers: Callable) -> None:
+    summary = json.loads(tiers("flash", "--cap", "none", "--json").stdout)
     pair = summary["examples"][1]
     assert (pair["places"], pair["factors"]) == (["T1.1", "T3.1"], [1.0, 0.2])
     assert pair["amplification"] == [5 / 3, pytest.approx(1 / 3)]
     assert summary["table"]["ties"] == "dense"
 
 
-def test_papers_cap_is_told_to_bind_where_it_does(tmp_path: Path) -> None:
-    summary = json.loads(gagar(tmp_path, "flash", "--cap", "paper", "--json").stdout)
+def test_papers_cap_is_told_to_bind_where_it_does(tiers: Callable) -> None:
+    summary = json.loads(tiers("flash", "--cap", "paper", "--json").stdout)
     assert [each["capped"] for each in summary["examples"]] == [False, True, True, True, True, True]
 
 
-def test_own_table_is_shown(tmp_path: Path) -> None:
+def test_own_table_is_shown(tmp_path: Path, tiers: Callable) -> None:
     own_table(tmp_path / "mine.toml")
-    done = gagar(tmp_path, "mine.toml")
+    done = tiers("mine.toml")
     assert done.returncode == 0
     assert "ties: average" in done.stdout
     assert "cap waterfill (amplification at most 1.25; not the paper's cap), from the table" in done.stdout
 
 
-def test_flag_wins_over_the_cap_of_the_table_and_that_is_told(tmp_path: Path) -> None:
+def test_flag_wins_over_the_cap_of_the_table_and_that_is_told(tmp_path: Path, tiers: Callable) -> None:
     own_table(tmp_path / "mine.toml")
-    done = gagar(tmp_path, "mine.toml", "--cap", "none")
+    done = tiers("mine.toml", "--cap", "none")
     assert (
         "cap none (the paper's equation 2); the flag wins over the table's waterfill at 1.25" in done.stdout
     )
-    summary = json.loads(gagar(tmp_path, "mine.toml", "--limit", "2", "--json").stdout)
+    summary = json.loads(tiers("mine.toml", "--limit", "2", "--json").stdout)
     assert (summary["cap"], summary["limit"], summary["cap_from"]) == ("waterfill", 2.0, "flag")
 
 
@@ -70,14 +71,16 @@ def test_flag_wins_over_the_cap_of_the_table_and_that_is_told(tmp_path: Path) ->
         ("T3 = \n", "error: bad.toml:1: not TOML"),
     ],
 )
-def test_bad_table_is_a_usage_error_with_its_line(tmp_path: Path, text: str, message: str) -> None:
+def test_bad_table_is_a_usage_error_with_its_line(
+    tmp_path: Path, tiers: Callable, text: str, message: str
+) -> None:
     (tmp_path / "bad.toml").write_text(text)
-    done = gagar(tmp_path, "bad.toml")
+    done = tiers("bad.toml")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(message)
 
 
-def test_limit_that_bounds_nothing_is_refused(tmp_path: Path) -> None:
-    done = gagar(tmp_path, "flash", "--limit", "1")
+def test_limit_that_bounds_nothing_is_refused(tiers: Callable) -> None:
+    done = tiers("flash", "--limit", "1")
     assert done.returncode == 2
     assert done.stderr.startswith("error: --limit is 1, expected more than 1")

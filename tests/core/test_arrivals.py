@@ -49,3 +49,28 @@ def test_a_mark_and_the_end_make_groups_whole():
     assert arrivals.n_waiting == 2
     assert list(arrivals.take_whole(0, is_end=True)) == [A, C]
     assert arrivals.n_waiting == 0
+
+
+def test_a_group_that_was_reopened_must_become_whole_again():
+    arrivals = Arrivals(group_size=2)
+    for name in ("1", "2"):
+        arrivals.add(A, name, 0)
+    arrivals.add(B, "1", 0)
+    assert list(arrivals.take_whole(0)) == [A]
+    assert (arrivals.is_open(A), arrivals.is_open(B)) == (False, True)
+    for key in (A, B):
+        arrivals.reopen(key)
+    assert (arrivals.is_open(A), arrivals.n_waiting) == (True, 0)
+    assert arrivals.add(A, "2", 0)
+    assert arrivals.add(B, "2", 0)
+    assert list(arrivals.take_whole(0)) == []
+    assert arrivals.add(A, "1", 0)
+    assert list(arrivals.take_whole(0)) == [A]
+
+
+def test_quiet_means_nothing_while_something_is_awaited_and_the_end_does():
+    arrivals = Arrivals(quiet_seconds=1)
+    arrivals.add(A, "1", 0)
+    arrivals.add(B, "1", 0)
+    assert list(arrivals.take_whole(5, is_awaited=lambda key: key == A)) == [B]
+    assert list(arrivals.take_whole(5, is_end=True, is_awaited=lambda key: key == A)) == [A]

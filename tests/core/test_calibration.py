@@ -158,10 +158,10 @@ def test_a_card_counts_each_rate_apart_and_the_verdict_names_what_falls_short():
         "33% of the groups are ungraded",
         "sees 50%",
         "false alarms on 50%",
-        "1 injected attempts rose",
+        "1 injected attempt rose",
     ):
         assert part in told
-    few = "fit for use, as far as 2 planted flaws tell: it may see as few as 34% of all"
+    few = "fit for use, as far as the sample (2 planted flaws) tells: it may see as few as 34% of all"
     assert verdict(card(good)) == few
     assert verdict(card(good * 20)) == "fit for use"
     one_missed = [*good * 20, Outcome("flaw", "dead_code", is_right=False, is_tie=True, is_tier_3=False)]

@@ -121,3 +121,18 @@ def test_factors_of_the_reference_vectors() -> None:
         passing = [row for row in rows if row["passed"] and not row["integrity_violation"]]
         if expected:
             assert factors(*((row["tier"], row["rank"]) for row in passing)) == expected
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 3), st.sampled_from(TIERS), st.sampled_from([0, 1, 2, 5, 2**40, 2**62, 2**63 - 1])
+        ),
+        max_size=12,
+    )
+)
+def test_ranks_of_any_size_give_the_places_of_their_order(rows: list[tuple[int, str, int]]) -> None:
+    known = sorted({rank for _, _, rank in rows})
+    groups = [group for group, _, _ in rows]
+    small = [(tier, known.index(rank)) for _, tier, rank in rows]
+    assert factors(*((tier, rank) for _, tier, rank in rows), group=groups) == factors(*small, group=groups)

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from gagar_cli.core.text import (
     count_lines,
+    counted,
     escape_untrusted,
     fold_whitespace,
     mend_escapes,
@@ -116,3 +117,17 @@ def test_a_quote_may_have_lost_or_doubled_its_backslash_in_json(written):
 @given(st.text(alphabet="ab\n", max_size=20))
 def test_lines_are_counted_as_they_are_split(text):
     assert count_lines(text) == len(split_lines(text))
+
+
+@pytest.mark.parametrize(
+    ("number", "words", "said"),
+    [
+        (0, ("group",), "0 groups"),
+        (1, ("group",), "1 group"),
+        (1200, ("group",), "1,200 groups"),
+        (1, ("trajectory", "trajectories"), "1 trajectory"),
+        (2, ("trajectory", "trajectories"), "2 trajectories"),
+    ],
+)
+def test_a_noun_agrees_with_its_count(number, words, said):
+    assert counted(number, *words) == said

@@ -159,12 +159,11 @@ def test_a_slow_drip_meets_the_deadline():
 
 
 def test_nobody_listening_is_told_as_a_failed_connection():
+    class Nobody:
+        base_url = "http://127.0.0.1:9/v1"
+
     with pytest.raises(EndpointError, match="connection failed"):
-        asyncio.run(
-            EndpointClient(EndpointSettings("m", "http://127.0.0.1:9/v1", max_attempts=1)).complete(
-                MESSAGES, []
-            )
-        )
+        ask(Nobody, max_attempts=1)
 
 
 def test_arguments_that_are_no_object_go_back_into_the_history_as_valid_json(serve, chat):

@@ -108,3 +108,18 @@ def test_the_wait_that_is_asked_for_has_a_cap(asked, kept):
     import httpx2
 
     assert retry_after_seconds(httpx2.Response(429, headers={"retry-after": asked})) == kept
+
+
+@pytest.mark.parametrize(
+    ("headers", "kept"),
+    [
+        ({"retry-after-ms": "250", "retry-after": "9"}, 0.25),
+        ({"retry-after-ms": "soon", "retry-after": "9"}, 9.0),
+        ({"retry-after-ms": "nan"}, None),
+    ],
+    ids=["both", "one that is no number", "none that is one"],
+)
+def test_milliseconds_go_before_seconds(headers, kept):
+    import httpx2
+
+    assert retry_after_seconds(httpx2.Response(503, headers=headers)) == kept

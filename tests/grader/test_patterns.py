@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gagar_cli.grader.patterns import BadExpressionError, expression, literal
+from gagar_cli.core.text import split_lines
+from gagar_cli.grader.patterns import BadExpressionError, Hit, Pattern, expression, literal
 from gagar_cli.grader.tools import Toolbox
 from gagar_cli.grader.workspace import Workspace
 
@@ -39,22 +40,71 @@ def test_bytes_that_are_no_text_can_be_searched():
     assert not expression("caff").is_in_line("\udcff café")
 
 
+def test_a_byte_within_a_character_can_be_searched():
+    assert expression(r"\C\z").find("aé") == 2
+    assert expression("é").find("aéé") == 1
+    assert [hit.place for hit in expression("b").find_all("x\n\ud800éb")] == [2]
+
+
 def test_a_literal_is_no_expression():
     assert literal("a.c").is_in_line("xa.c")
     assert not literal("a.c").is_in_line("abc")
 
 
 @given(
-    st.text(alphabet="ab.|*()[]^$\\Az +?", max_size=8),
-    st.lists(st.text(alphabet="ab \t", max_size=6), max_size=4),
+    st.text(alphabet="ab.|*()[]^$\\AzCsSWbnim-?: +é", max_size=8),
+    st.text(alphabet="ab \t\n\ré\udcff", max_size=12),
 )
-def test_a_text_is_never_passed_over_that_has_a_line_which_matches(text, lines):
+def test_a_text_is_searched_as_each_of_its_lines_is(text, content):
     try:
         pattern = expression(text)
     except BadExpressionError:
         return
-    if any(map(pattern.is_in_line, lines)):
-        assert pattern.may_be_in("\n".join(lines))
+    assert list(pattern.find_all(content)) == hits_by_line(pattern, content)
+
+
+@given(st.text(alphabet="ab\n", min_size=1, max_size=3), st.text(alphabet="ab\n\r", max_size=12))
+def test_a_literal_is_found_as_in_each_line(text, content):
+    pattern = literal(text)
+    assert list(pattern.find_all(content)) == hits_by_line(pattern, content)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        r"a$",
+        r"^b",
+        r"a[^c]+b",
+        r"\s",
+        r"\n",
+        r"\Aa",
+        r"b\z",
+        r"\\A",
+        r"\Qb a\E",
+        r"[\\A]|b\z",
+        r"(?-m)^b",
+        r"(?s)a.b",
+        "",
+    ],
+)
+def test_no_match_crosses_a_line(text):
+    pattern, content = expression(text), "a\n\nb a\nab\r\n a"
+    assert list(pattern.find_all(content)) == hits_by_line(pattern, content)
+
+
+def test_of_a_text_only_the_lines_with_hits_are_made():
+    """An anchored expression over a long log takes one pass, not one call a line."""
+    content = "tests/test_a.py::test_x PASSED\n" * 200_000
+    started = time.process_time()
+    for text in (r"^import .* FAILED$", r"PASSED[^q]+FAILED$"):
+        assert list(expression(text).find_all(content)) == []
+    assert list(expression("^needle$").find_all(content + "needle\nx")) == [Hit(200_000, "needle", 0)]
+    assert time.process_time() - started < 1
+
+
+def hits_by_line(pattern: Pattern, content: str) -> list[Hit]:
+    found = ((number, line, pattern.find(line)) for number, line in enumerate(split_lines(content)))
+    return [Hit(number, line, place) for number, line, place in found if place is not None]
 
 
 @given(st.text(alphabet="ab|.", min_size=1, max_size=6), st.text(alphabet="abc", max_size=8))

@@ -177,9 +177,10 @@ def test_broken_actions_are_told_and_given_up_after_three(group, serve, chat):
 def test_a_reply_that_was_cut_is_told_so(group, serve, chat):
     cut = chat(content="")
     cut["choices"][0]["finish_reason"] = "length"
-    endpoint = serve(cut, chat(("submit_ranking", RANKING)))
+    endpoint = serve(cut, cut, chat(("submit_ranking", RANKING)))
     Run(group, endpoint)
-    assert "was cut off" in endpoint.requests[1]["messages"][-1]["content"]
+    assert endpoint.requests[1]["messages"] == endpoint.requests[0]["messages"]
+    assert "was cut off" in endpoint.requests[2]["messages"][-1]["content"]
 
 
 def reasoned(body: dict, **fields: str) -> dict:

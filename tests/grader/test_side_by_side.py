@@ -7,7 +7,7 @@ import pytest
 from gagar_cli.errors import SandboxError
 from gagar_cli.grader.acceptance import Acceptance
 from gagar_cli.grader.checks import CheckRunner
-from gagar_cli.grader.client import EndpointClient, EndpointSettings
+from gagar_cli.grader.client import EndpointClient, EndpointSettings, RequestedCall
 from gagar_cli.grader.loop import Conversation, GroupLimits
 from gagar_cli.grader.prompts import opening
 from gagar_cli.grader.tools import Toolbox
@@ -94,3 +94,42 @@ def test_a_submission_waits_for_the_calls_before_it(answers):
 
 def test_a_broken_sandbox_ends_the_grading_with_its_own_words(answers):
     answers(check("c01", "break"), check("c02", "slow"))
+
+
+class CollidingTools:
+    """One tool breaks; the other is still being stopped for it when the run is stopped."""
+
+    schemas: tuple = ()
+
+    def __init__(self) -> None:
+        self.is_stopping = asyncio.Event()
+
+    async def call(self, name: str, arguments: dict) -> str:
+        if arguments["candidate"] == "c01":
+            await asyncio.sleep(0.01)
+            raise SandboxError("the engine went away")
+        try:
+            await asyncio.sleep(60)
+        finally:
+            self.is_stopping.set()
+            await asyncio.sleep(0.02)
+        return ""
+
+
+def test_a_run_that_is_stopped_while_a_tool_breaks_is_stopped():
+    """Else the accident would stand for the stop, and the run go on with the next group."""
+    tools = CollidingTools()
+
+    async def run() -> None:
+        conversation = Conversation((), tools, None, None, GroupLimits())
+        calls = [
+            RequestedCall(name, "run_check", {"candidate": name, "command": "x"}, "")
+            for name in ("c01", "c02")
+        ]
+        using = asyncio.create_task(conversation._use_tools(calls))
+        await tools.is_stopping.wait()
+        using.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await using
+
+    asyncio.run(run())

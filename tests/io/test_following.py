@@ -268,12 +268,14 @@ def test_a_condition_is_read_with_each_record(path, follow):
 
 
 def test_what_cannot_be_followed_is_told(tmp_path, follow):
-    with pytest.raises(UsageError, match="--follow needs files or folders"):
-        follow(["-"], ReadOptions())
-    with pytest.raises(UsageError, match="--join is not for --follow"):
-        follow([str(tmp_path)], ReadOptions(joins=("preds.json",)))
-    with pytest.raises(InputError, match="no such file or directory"):
-        follow([str(tmp_path / "no" / "file.jsonl")], ReadOptions())
+    with pytest.raises(UsageError, match="a dump is files, folders, or `-` once"):
+        follow(["-", "-"], ReadOptions())
+    with pytest.raises(UsageError, match="--join - is not for --follow"):
+        follow([str(tmp_path)], ReadOptions(joins=("-",)))
+    for options in ({}, {"joins": (str(tmp_path / "no" / "preds.json"),)}):
+        paths = [str(tmp_path)] if options else [str(tmp_path / "no" / "file.jsonl")]
+        with pytest.raises(InputError, match="no such file or directory"):
+            follow(paths, ReadOptions(**options))
 
 
 def test_attempts_inside_a_record_are_exploded(path, follow):

@@ -1,6 +1,8 @@
 """When a full copy keeps the bytes of a dump, and what becomes of it where that cannot be."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -95,3 +97,24 @@ def test_json_lines_keep_their_text_whatever_they_are_written_to(tmp_path: Path,
         plain.write_bytes(b"\n".join(opened.iter_texts()) + b"\n")
     ends = [f', "advantage": {row / 8}, "tier": "T1"}}' for row in range(N_ROWS)]
     assert plain.read_text().splitlines() == [line[:-1] + end for line, end in zip(lines, ends, strict=True)]
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".jsonl"])
+def test_a_copy_needs_no_pyarrow(tmp_path: Path, suffix: str) -> None:
+    dump, output = str(tmp_path / f"dump{suffix}"), str(tmp_path / f"out{suffix}")
+    long = frame(text=["x" * 9000] * N_ROWS)
+    if suffix == ".parquet":
+        pq.write_table(long.to_arrow(), dump)
+    else:
+        long.write_ndjson(dump)
+    script = (
+        "import sys, polars as pl\n"
+        "from gagar_cli.io.dump import *\n"
+        "from gagar_cli.io.full_copy import write_full_copy\n"
+        f"dump = open_dump([{dump!r}], ReadOptions(is_index_only=True))\n"
+        f"added = pl.DataFrame({{'advantage': [0.5] * {N_ROWS}}})\n"
+        f"write_full_copy({output!r}, dump, [{dump!r}], added)\n"
+        "print('pyarrow' in sys.modules)"
+    )
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert run.stdout == "False\n"

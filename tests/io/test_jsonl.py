@@ -77,6 +77,35 @@ def test_what_parsers_disagree_about_is_refused(text: bytes, message: str) -> No
     assert caught.value.message.startswith("d:1:")
 
 
+@pytest.mark.parametrize(
+    ("member", "message"),
+    [
+        pytest.param(b'"a": 1, "a": 1', 'duplicate key "a"', id="duplicate key"),
+        pytest.param(b'"a": [NaN]', r"a\[0\] is NaN, expected a finite number", id="NaN"),
+        pytest.param(b'"a": -Infinity', "a is -Infinity, expected", id="infinity"),
+        pytest.param(b'"a": 1e400', "number out of range: 1e400", id="overflow"),
+        pytest.param(b'"a":' + b"[" * 100 + b"]" * 100, "nested deeper than 100", id="101 levels"),
+        pytest.param(
+            b'"a":' + b'{"b":' * 100 + b"1" + b"}" * 100, "nested deeper than 100", id="101 objects"
+        ),
+    ],
+)
+def test_a_long_record_is_read_as_strictly(member: bytes, message: str) -> None:
+    long = b'{"log": "' + b"a line\\n" * 20_000 + b'", '
+    with pytest.raises(InputError, match=message):
+        parse_object(long + member + b"}", "d:1")
+
+
+def test_a_long_record_is_read_as_a_short_one_is() -> None:
+    member = b'"a": "NaN [{ \\ud800", "b": [[[{"c": -0, "d": 123456789012345678901234567890}]]], "r": NaN'
+    short = parse_object(b"{" + member + b"}", "d:1", may_be_nan="r".__eq__)
+    long = b'{"log": "' + b"[{" * 50_000 + b'", ' + member + b"}"
+    read = parse_object(long, "d:1", may_be_nan="r".__eq__)
+    assert repr({key: value for key, value in read.items() if key != "log"}) == repr(short)
+    deep = b'"e":' + b"[" * 99 + b"]" * 99 + b"}"
+    assert parse_object(b'{"log": "' + b"[" * 90_000 + b'", ' + deep, "d:1")["e"]
+
+
 def test_a_hundred_levels_are_read() -> None:
     assert parse_object(b'{"a":' + b"[" * 99 + b"]" * 99 + b"}", "d:1")
 

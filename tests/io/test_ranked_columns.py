@@ -4,14 +4,18 @@ import random
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gagar_cli.errors import InputError
 from gagar_cli.io.dump import open_dump
-from gagar_cli.io.ranked_columns import lay_plain, read_plain_rankings
+from gagar_cli.io.ranked_columns import lay_plain, match, read_plain_rankings
 from gagar_cli.io.ranked_index import RankedIndex, lay_rankings
 from gagar_cli.io.rankings import read_rankings
+from gagar_cli.io.row_ids import Hashes
 from gagar_cli.io.scan import ReadOptions
 
 CANDIDATES: dict[str, list[Any]] = {
@@ -147,3 +151,40 @@ def test_groups_of_several_steps_need_one(dump: Path) -> None:
     with open_dump((str(dump),), ReadOptions()) as opened:
         primary = opened.index.with_row_index("row").with_columns(pl.lit("g").alias("group_id"))
     assert lay_plain(plain, primary) is None
+
+
+@given(
+    others=st.lists(st.tuples(st.integers(0, 2**64 - 1) | st.integers(0, 3), st.integers(0, 1)), max_size=12),
+    data=st.data(),
+)
+def test_hashes_are_matched_as_a_dict_would(others: list[tuple[int, int]], data: st.DataObject) -> None:
+    drawn = st.sampled_from(others) if others else st.nothing()
+    wanted = data.draw(st.lists(drawn | st.tuples(st.integers(0, 3), st.integers(0, 1)), max_size=8))
+    places = {pair: place for place, pair in enumerate(others)}
+    is_clear = len({key for key, _ in others}) == len(others) and len(set(wanted)) == len(wanted)
+    expected = [places[pair] for pair in wanted] if is_clear and places.keys() >= set(wanted) else None
+    found = match(hashes(wanted), hashes(others))
+    if not is_clear and found is not None:
+        # Keys that meet elsewhere, in a part that nothing is looked for in.
+        assert [others[place] for place in found] == wanted
+    else:
+        assert (None if found is None else found.tolist()) == expected
+
+
+def hashes(pairs: list[tuple[int, int]]) -> Hashes:
+    keys, checks = zip(*pairs, strict=True) if pairs else ((), ())
+    return Hashes(np.array(keys, dtype=np.uint64), np.array(checks, dtype=np.uint32))
+
+
+def test_many_hashes_are_matched_part_by_part() -> None:
+    keys = np.random.default_rng(3).permutation(np.arange(200_000, dtype=np.uint64) * np.uint64(2**46 + 7))
+    checks = (keys >> np.uint64(7)).astype(np.uint32)
+    chosen = np.random.default_rng(4).permutation(200_000)[:150_000]
+    found = match(Hashes(keys[chosen], checks[chosen]), Hashes(keys, checks))
+    assert found is not None
+    assert (found == chosen).all()
+    checks[chosen[70_000]] += np.uint32(1)
+    assert (
+        match(Hashes(keys[chosen], (keys[chosen] >> np.uint64(7)).astype(np.uint32)), Hashes(keys, checks))
+        is None
+    )

@@ -69,6 +69,20 @@ def test_a_remote_folder_stands_for_its_shards_in_order(memory):
     assert read("memory://runs") == EXPECTED
 
 
+def test_a_remote_folder_is_read_to_its_depth_and_a_file_without_attempts_is_told(memory):
+    row = {"input": "fix it", "output": "done", "gts": None, "score": 1.0, "step": 7}
+    for step in (7, 8):
+        line = json.dumps(row | {"step": step}).encode() + b"\n"
+        memory.pipe(f"/runs/a/step-{step}/{step}.jsonl", line)
+    memory.pipe("/runs/a/.cache/9.jsonl", b"garbage")
+    memory.pipe("/runs/a/metrics.jsonl", b'{"loss": 0.5}\n')
+    with open_dump(["memory://runs"], ReadOptions()) as dump:
+        assert dump.index["step"].to_list() == [7, 8]
+        assert any(
+            "native format and not read: memory:///runs/a/metrics.jsonl" in note for note in dump.report.notes
+        )
+
+
 def test_a_server_on_loopback_is_read(tmp_path):
     (tmp_path / "d.jsonl").write_bytes(LINES)
 

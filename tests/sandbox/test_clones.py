@@ -281,6 +281,16 @@ def test_a_stopped_run_ends_what_git_does(clone, store, original, monkeypatch):
     assert "the run was stopped" in store.notes[0]
 
 
+def test_what_was_opened_to_take_trees_out_is_closed_with_the_run(clone, store, original):
+    archiver = store.archiver = Archiver(None)
+    clone("o__r")
+    n_before = len(list(Path("/proc/self/fd").iterdir()))
+    assert store.find(None, "o/r", original[1]) is not None
+    assert len(list(Path("/proc/self/fd").iterdir())) > n_before
+    archiver.stop()
+    assert len(list(Path("/proc/self/fd").iterdir())) == n_before
+
+
 @pytest.mark.docker
 def test_docker_takes_it_out_where_there_is_no_bubblewrap(clone, store, original, docker_backend):
     archiver = store.archiver = Archiver(docker_backend)

@@ -2,11 +2,12 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from gagar_cli.sandbox.leftovers import reap_directories
+from gagar_cli.sandbox.leftovers import reap_directories, removed_after_death
 from gagar_cli.sandbox.owner import current_owner, owned_name
 
 
@@ -50,6 +51,32 @@ def test_a_directory_that_someone_else_made_stays(place):
     (place / dead_name("a")).mkdir()
     os.chown(place / dead_name("a"), 1234, 1234)
     assert reap_directories() == []
+
+
+def test_a_guard_that_is_let_go_leaves_what_others_of_its_process_made(place):
+    kept = place / owned_name(current_owner(), "other")
+    kept.mkdir()
+    with removed_after_death():
+        (place / owned_name(current_owner(), "own")).mkdir()
+    assert len(list(place.iterdir())) == 2
+
+
+def test_a_guard_that_loses_its_owner_removes_what_it_made(place):
+    owner = (
+        "import os, sys, tempfile; tempfile.tempdir = sys.argv[1]\n"
+        "from gagar_cli.sandbox.leftovers import removed_after_death\n"
+        "from gagar_cli.sandbox.owner import current_owner, owned_name\n"
+        "with removed_after_death(), removed_after_death():\n"
+        "    os.mkdir(os.path.join(sys.argv[1], owned_name(current_owner(), 'a')))\n"
+        "    print(flush=True)\n"
+        "    os.kill(os.getpid(), 9)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", owner, str(place)], capture_output=True, timeout=60)
+    assert (done.returncode, done.stdout) == (-9, b"\n")
+    deadline = time.monotonic() + 10
+    while list(place.iterdir()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert list(place.iterdir()) == []
 
 
 def test_the_command_says_what_it_removed(tmp_path):

@@ -8,6 +8,7 @@ from gagar_cli.io.formats import (
     predictions,
     refused,
     rllm,
+    skyrl,
     slime,
     swe_agent,
     tables,
@@ -15,6 +16,7 @@ from gagar_cli.io.formats import (
     trainers,
     verdicts,
     verifiers,
+    verifiers_traces,
 )
 from gagar_cli.io.formats.base import Format
 from gagar_cli.io.formats.files import Sample
@@ -30,12 +32,14 @@ FORMATS: dict[str, Format] = {
         swe_agent.FORMAT,
         predictions.FORMAT,
         rllm.FORMAT,
-        *verifiers.FORMATS,
+        verifiers.FORMAT,
+        verifiers_traces.FORMAT,
         nemo_gym.FORMAT,
         nemo_gym.INPUTS,
         openhands.FORMAT,
         openhands.EVENTS,
         slime.FORMAT,
+        skyrl.FORMAT,
         *trainers.FORMATS,
         *tables.FORMATS,
         *refused.FORMATS,

@@ -60,6 +60,8 @@ class Format:
     """What only `--join` can add."""
     is_one_attempt: bool = False
     """Whether a file is one attempt, named after its instance."""
+    is_connected: bool = False
+    """Whether what a line comes to depends on others: such a file is read once all of it is there."""
 
 
 class Lift:
@@ -100,8 +102,10 @@ class Lift:
         return self.take(path) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
     def integer(self, path: str) -> int | None:
-        """An integer at a path, taken; a value of another type stays where it is."""
+        """An integer at a path, taken, also one that is written as 12.0; a value of another type stays where it is."""
         value = self.peek(path)
+        if isinstance(value, float) and value.is_integer():
+            return int(self.take(path))
         return self.take(path) if isinstance(value, int) and not isinstance(value, bool) else None
 
     def flag(self, path: str) -> bool | None:

@@ -21,10 +21,12 @@ from gagar_cli.io.jsonl import (
     parse_value,
     read_lines,
 )
+from gagar_cli.io.markers import is_marker
 from gagar_cli.io.streams import Opened, open_input, show_path
 
 MAX_DOCUMENT_BYTES = 128 * 1024**2
 _BATCH_ROWS = 16
+_MAX_MARK_BYTES = 4096
 _PICKLES = (b"PK\x03\x04", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
 
 Container = Literal["lines", "document", "array", "parquet", "pickle", "unknown"]
@@ -92,7 +94,7 @@ class NativeFile:
             if head.startswith(_PICKLES):
                 self._container = "pickle"
                 return Sample(name, "pickle")
-            line = next(read_lines(stream), None)
+            line = next((line for line in read_lines(stream) if not _is_mark(line)), None)
             sample = self._sample_text(name, line, stream)
         self._container = sample.container
         return sample
@@ -105,7 +107,9 @@ class NativeFile:
         elif container == "lines":
             with self.reading() as stream:
                 for line in read_lines(stream):
-                    yield Numbered(line.number, _parsed(line, self.name))
+                    value = _parsed(line, self.name)
+                    if not isinstance(value, dict) or not is_marker(value):
+                        yield Numbered(line.number, value)
         elif container in ("document", "array"):
             value = self.document()
             if isinstance(value, list) and container == "array":
@@ -178,6 +182,14 @@ def _parsed(line: Line, name: str) -> dict[str, object] | InputError:
         return parse_line(line, name, may_be_nan=_anywhere, max_record_bytes=MAX_RECORD_BYTES)
     except InputError as error:
         return error
+
+
+def _is_mark(line: Line) -> bool:
+    """Whether a line is a mark of a writer: it tells nothing about the format."""
+    if len(line.text) > _MAX_MARK_BYTES or b"end_of_" not in line.text:
+        return False
+    value = _parsed(line, "")
+    return isinstance(value, dict) and is_marker(value)
 
 
 def _anywhere(_path: str) -> bool:

@@ -25,9 +25,11 @@ _TRUNCATED = {
 }
 _INVALID_WORDS = (
     "Verifier", "RewardFile", "Environment", "Api", "RateLimit", "ServiceUnavailable", "InternalServer", "Connection",
-    "Authentication", "Docker", "Sandbox", "Cancelled", "AgentSetup", "Download", "Healthcheck", "HealthCheck",
+    "Authentication", "Docker", "Sandbox", "Cancelled", "AgentSetup", "Download", "Healthcheck", "HealthCheck", "API",
+    "SSHAccess", "GKE", "RuntimeRequest", "AddTestsDir", "MemoryLimit", "Unsupported", "BadRequest", "Unprocessable",
+    "BudgetExceeded", "NotFound", "PermissionDenied", "VercelScope", "DspyImport", "MissingExtra", "Regrade",
 )  # fmt: skip
-"""In names of exceptions that leave no valid reward."""
+"""In names of exceptions that leave no valid reward, for trials which do not say it themselves."""
 
 
 def detect(sample: Sample) -> str | None:
@@ -123,10 +125,11 @@ def _trial(document: Mapping[str, Any], trajectory: Any, folder: Path, context: 
     checksum = lift.text("task_checksum")
     logged = _logged(Lift(trajectory)) if isinstance(trajectory, Mapping) else {}
     rewards = lift.peek("verifier_result.rewards")
-    exception = lift.peek("exception_info.exception_type")
-    exception = exception if isinstance(exception, str) else None
+    exceptions = list(_exceptions(document))
+    broken = next((name for name, is_invalid in exceptions if is_invalid), None)
+    exception = broken or (exceptions[0][0] if exceptions else None)
     reward = _reward(rewards)
-    is_valid = reward is not None and lift.peek("reward_valid") is not False and not _is_invalid(exception)
+    is_valid = reward is not None and lift.peek("reward_valid") is not False and broken is None
     record: Record = {
         "group_id": task if checksum is None else f"{task}@{checksum[:12]}",
         "group_id_source": "field:task_name+task_checksum",
@@ -147,13 +150,24 @@ def _trial(document: Mapping[str, Any], trajectory: Any, folder: Path, context: 
             test_output=text_beside(folder / "verifier" / "test-stdout.txt"),
             tests_status=text_beside(folder / "verifier" / "ctrf.json"),
         ),
-        **_ending(exception, is_valid=is_valid),
+        **_ending(exception, is_valid=is_valid, is_broken=broken is not None),
         "source_format": "harbor",
     }
     return finished(record, lift, context)
 
 
-def _ending(exception: str | None, *, is_valid: bool) -> Record:
+def _exceptions(document: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
+    """The exceptions of a trial and of its steps, each with whether it leaves no valid reward."""
+    steps = document.get("step_results")
+    for holder in (document, *(steps if isinstance(steps, list) else ())):
+        found = holder.get("exception_info") if isinstance(holder, Mapping) else None
+        name = found.get("exception_type") if isinstance(found, Mapping) else None
+        if isinstance(found, Mapping) and isinstance(name, str):
+            keeps = Lift(found).peek("policy.has_valid_reward")
+            yield name, not keeps if isinstance(keeps, bool) else _is_invalid(name)
+
+
+def _ending(exception: str | None, *, is_valid: bool, is_broken: bool) -> Record:
     ending: Record = {"termination": "completed", "is_truncated": False}
     if exception in _TRUNCATED:
         ending = {"termination": _TRUNCATED[exception], "is_truncated": True}
@@ -161,17 +175,14 @@ def _ending(exception: str | None, *, is_valid: bool) -> Record:
         ending = {"termination": "agent_error", "is_truncated": False}
     if is_valid:
         return {**ending, "infra_failure": False}
-    if _is_invalid(exception):
+    if is_broken:
         return {**ending, "termination": "aborted", "infra_failure": True, "infra_failure_reason": exception}
     return ending
 
 
-def _is_invalid(exception: str | None) -> bool:
-    return (
-        exception is not None
-        and exception not in _TRUNCATED
-        and any(word in exception for word in _INVALID_WORDS)
-    )
+def _is_invalid(exception: str) -> bool:
+    is_named = exception == "Timeout" or any(word in exception for word in _INVALID_WORDS)
+    return exception not in _TRUNCATED and is_named
 
 
 def _reward(rewards: Any) -> float | None:
@@ -217,13 +228,15 @@ FORMAT = Format(
     detect=detect,
     read=read,
     is_one_attempt=True,
+    is_connected=True,
     needs_join="patches (predictions), unless the log is enough",
     mapping={
         "group_id": "task_name and task_checksum",
         "trajectory_id": "trial_name",
         "reward, rewards": "verifier_result.rewards: `reward`, or the only one",
         "resolved": "that reward at least 1, where it is valid",
-        "infra_failure": "exceptions of the environment, the API or the verifier; never AgentTimeoutError",
+        "infra_failure": "exception_info.policy, else exceptions of the environment, the API or the verifier; "
+        "never AgentTimeoutError",
         "is_truncated": "AgentTimeoutError, exceptions of the context's or output's length",
         "messages": "agent/trajectory.json",
         "test_output": "verifier/test-stdout.txt",

@@ -87,6 +87,12 @@ def _record(document: Mapping[str, Any], stem: str, context: Context) -> Record:
 def _ending(status: str | None, *, has_patch: bool) -> Record:
     if status is None:
         return {}
+    if not status:  # saved after every step: this is what a run that was killed leaves
+        return {
+            "termination": "unknown",
+            "infra_failure": True,
+            "infra_failure_reason": "the run did not end",
+        }
     if status in _EXITS:
         return dict(_EXITS[status])
     if has_patch:

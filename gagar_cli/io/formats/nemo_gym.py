@@ -14,23 +14,29 @@ from gagar_cli.io.formats.base import Context, Format, Lift, Record, Row, known
 from gagar_cli.io.formats.files import NativeFile, Sample
 from gagar_cli.io.formats.parts import attempt_id, finished, prompt_key
 
+_ANSWERED = {"response", "reward", "_ng_failure_class"}
 _TRUNCATED = {"max_iteration": "truncated_turns", "context_window": "truncated_context"}
 
 
 def detect(sample: Sample) -> str | None:
     """Lines with the parameters of a request, its response and a reward."""
-    if sample.container != "lines":
+    found = sorted(_ANSWERED & sample.keys)
+    if sample.container != "lines" or not found or "responses_create_params" not in sample.keys:
         return None
-    if "_ng_task_index" in sample.keys and "responses_create_params" in sample.keys:
-        return "_ng_task_index"
-    if {"responses_create_params", "response", "reward"} <= sample.keys:
-        return "responses_create_params, response and reward"
-    return None
+    return (
+        "_ng_task_index"
+        if "_ng_task_index" in sample.keys
+        else f"responses_create_params, {', '.join(found)}"
+    )
 
 
 def detect_inputs(sample: Sample) -> str | None:
-    """Lines with the parameters of a request only: tasks, not rollouts."""
-    if sample.container == "lines" and sample.keys == {"responses_create_params"}:
+    """Lines with the parameters of a request and nothing that came of it: tasks, also those of one collection."""
+    if (
+        sample.container == "lines"
+        and "responses_create_params" in sample.keys
+        and not _ANSWERED & sample.keys
+    ):
         return "responses_create_params without a response"
     return None
 
@@ -49,7 +55,8 @@ def read(file: NativeFile, context: Context) -> Iterator[Row]:
 def _record(value: Mapping[str, Any], number: int, context: Context) -> Record:
     lift = Lift(value)
     asked = lift.peek("responses_create_params.input")
-    told = lift.peek("responses_create_params.metadata") or {}
+    told = lift.peek("responses_create_params.metadata")
+    told = told if isinstance(told, Mapping) else {}
     task_index = lift.integer("_ng_task_index")
     rollout_index = lift.integer("_ng_rollout_index")
     attempt_index = lift.integer("_ng_attempt_index")
@@ -66,6 +73,9 @@ def _record(value: Mapping[str, Any], number: int, context: Context) -> Record:
     number_id = number if rollout_index is None else rollout_index
     report = lift.peek("metadata.eval_report")
     patch = lift.peek("model_patch", lift.peek("metadata.model_patch"))
+    made_id = _first_text(lift.text("_ng_rollout_id")) or attempt_id(
+        context, group if task_index is None else f"task-{task_index}", number_id, attempt_index
+    )
     messages = [*responses_messages(asked), *responses_messages(lift.peek("response.output"))]
     lift.take("response.output")
     lift.take("responses_create_params.input")
@@ -73,10 +83,7 @@ def _record(value: Mapping[str, Any], number: int, context: Context) -> Record:
     record: Record = {
         "group_id": group,
         "group_id_source": source,
-        "trajectory_id": _first_text(lift.text("_ng_rollout_id"))
-        or attempt_id(
-            context, group if task_index is None else f"task-{task_index}", number_id, attempt_index
-        ),
+        "trajectory_id": _tried(made_id, value, context),
         "messages": messages,
         "model_patch": patch if isinstance(patch, str) else None,
         **({"reward": lift.take("reward")} if "reward" in value else {}),
@@ -98,6 +105,14 @@ def _record(value: Mapping[str, Any], number: int, context: Context) -> Record:
     return finished(record, lift, context)
 
 
+def _tried(made_id: str, value: Mapping[str, Any], context: Context) -> str:
+    """The id of a rollout, with the number of the try where it failed more than once: the failures file has them all."""
+    if "_ng_failure_class" not in value:
+        return made_id
+    context.seen[made_id] = n_tries = context.seen.get(made_id, 0) + 1
+    return made_id if n_tries == 1 else f"{made_id}/try-{n_tries}"
+
+
 def _verdict(value: Mapping[str, Any], report: Any, instance_id: str | None) -> Record:
     if isinstance(value.get("resolved"), bool):
         return {"resolved": value["resolved"]}
@@ -109,7 +124,8 @@ def _verdict(value: Mapping[str, Any], report: Any, instance_id: str | None) -> 
             "resolved": found if isinstance(found, bool) else None,
             **({"tests_status": json.dumps(status)} if status else {}),
         }
-    return {}
+    # What is there and says nothing was not evaluated, whatever the reward is.
+    return {"resolved": None} if "resolved" in value else {}
 
 
 def _ending(value: Mapping[str, Any]) -> Record:
@@ -184,7 +200,7 @@ FORMAT = Format(
 INPUTS = Format(
     name="nemo-gym-inputs",
     title="NeMo-Gym tasks",
-    container="JSON lines of responses_create_params",
+    container="JSON lines of responses_create_params, <output>_materialized_inputs.jsonl",
     detect=detect_inputs,
     read=None,
     role="refused",

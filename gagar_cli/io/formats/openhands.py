@@ -216,6 +216,7 @@ EVENTS = Format(
     detect=detect_events,
     read=read_events,
     is_one_attempt=True,
+    is_connected=True,
     needs_join="verdicts and patches",
     mapping={"group_id": "the file's name", "messages": "the events, by kind"},
 )

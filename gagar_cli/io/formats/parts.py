@@ -104,7 +104,11 @@ def statement_of(value: Any) -> str | None:
     if not isinstance(value, Mapping):
         return text_or_none(value)
     return next(
-        (value[key] for key in ("problem_statement", "question", "prompt") if text_or_none(value.get(key))),
+        (
+            value[key]
+            for key in ("problem_statement", "question", "prompt", "instruction")
+            if text_or_none(value.get(key))
+        ),
         None,
     )
 

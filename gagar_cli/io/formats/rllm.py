@@ -26,13 +26,18 @@ _ENDS: dict[str, Record] = {
     "max_prompt_length_exceeded": {"termination": "truncated_context", "is_truncated": True},
     "max_response_length_exceeded": {"termination": "truncated_context", "is_truncated": True},
     "timeout": {"termination": "truncated_time", "is_truncated": True},
-    "error": {
-        "termination": "aborted",
-        "infra_failure": True,
-        "infra_failure_reason": "termination_reason is error",
-    },
     "unknown": {"termination": "unknown"},
 }
+
+
+def _ended(reason: str | None) -> Record:
+    if reason == "error" or (reason or "").endswith("_error"):  # the model's, the sandbox's, the grading's
+        return {
+            "termination": "aborted",
+            "infra_failure": True,
+            "infra_failure_reason": f"termination_reason is {reason}",
+        }
+    return _ENDS.get(reason or "", {})
 
 
 def _detect(sample: Sample) -> str | None:
@@ -77,7 +82,7 @@ def _read(file: NativeFile, context: Context) -> Iterator[Row]:
                 step=step,
                 exit_status=reason,
             ),
-            **_ENDS.get(reason or "", {}),
+            **_ended(reason),
             "resolved": correct,
             "source_format": "rllm",
         }

@@ -1,17 +1,33 @@
-"""What dumps of plain rows share: how a row is recognised, read, and its text split into turns."""
+"""What dumps of plain rows share: how a row is recognised, read, and its text split into turns.
 
-from collections.abc import Callable, Iterator, Mapping
+Trainers write what a reward function or a rollout adds: such a column is taken where it has a canonical name.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from gagar_cli.core.messages import chat_messages
 from gagar_cli.core.messages_templates import split_template
+from gagar_cli.core.text import counted
 from gagar_cli.errors import InputError
 from gagar_cli.io.formats.base import Context, Format, Lift, Record, Row
-from gagar_cli.io.formats.files import NativeFile, Sample
+from gagar_cli.io.formats.files import NativeFile, Numbered, Sample
 from gagar_cli.io.formats.parts import attempt_id, finished, prompt_key
 
 _REPEATS = "repeats"
+_PLACES = ("", "metadata.", "env_extras.", "env_extras.instance.")
+_TEXTS = (
+    "model_patch", "test_output", "problem_statement", "repo", "base_commit", "docker_image", "workdir", "test_command",
+    "instance_id",
+)  # fmt: skip
+_FLAGS = ("resolved", "infra_failure", "mask_sample")
+_COUNTS = ("n_turns", "n_output_tokens")
+NAMED = "model_patch, test_output, resolved, messages, …"
+NAMED_PLACES = "columns of canonical names, also in metadata or env_extras"
+_WRITTEN_FLAGS = {"True": True, "False": False}
+"""verl's v0 trainer writes what json does not know, such as a flag of numpy, as text."""
 
 
 class RowPlace(NamedTuple):
@@ -45,16 +61,26 @@ class RowPlace(NamedTuple):
         return first
 
     def log(self, prompt: Any, completion: Any) -> list[dict[str, Any]]:
-        """The messages of a prompt and its completion; the template is remembered."""
-        before = split_template(prompt if isinstance(prompt, str) else "", role="user")
-        after = split_template(
-            completion if isinstance(completion, str) else "", role="assistant", is_continuation=True
-        )
-        self.templates.update((before.template, after.template))
-        asked = before.messages
+        """The messages of a prompt and its completion, each text or a list of messages; the template is remembered."""
+        if isinstance(prompt, str) and isinstance(completion, str):
+            # Its last border is in the prompt: only the whole text can be split exactly.
+            template = split_template(prompt).template
+            if template not in ("none", "bare"):
+                self.templates.add(template)
+                return split_template(prompt + completion).messages
+        asked = self._turns(prompt, "user")
         if asked and asked[-1] == {"role": "assistant", "content": ""}:  # where the model was to go on
             asked = asked[:-1]
-        return [*asked, *after.messages]
+        return [*asked, *self._turns(completion, "assistant")]
+
+    def _turns(self, value: Any, role: str) -> list[dict[str, Any]]:
+        if isinstance(value, list):
+            self.templates.add("messages")
+            return chat_messages(value)
+        text = value if isinstance(value, str) else ""
+        split = split_template(text, role=role, is_continuation=role == "assistant")
+        self.templates.add(split.template)
+        return split.messages
 
 
 def has(*names: str, container: str | None = None) -> Callable[[Sample], str | None]:
@@ -69,11 +95,16 @@ def has(*names: str, container: str | None = None) -> Callable[[Sample], str | N
     return detect
 
 
-def _read(
-    make: Callable[[Lift, RowPlace], Record], name: str, file: NativeFile, context: Context
+def read_rows(
+    make: Callable[[Lift, RowPlace], Record],
+    name: str,
+    file: NativeFile,
+    context: Context,
+    values: Iterable[Numbered] | None = None,
 ) -> Iterator[Row]:
+    """A record for each row of the file, or of `values` where its rows are no attempts."""
     templates: set[str] = set()
-    for number, value in file.values():
+    for number, value in file.values() if values is None else values:
         if isinstance(value, InputError):
             yield Row(number, value)
             continue
@@ -82,16 +113,45 @@ def _read(
             continue
         lift = Lift(value)
         record = make(lift, RowPlace(file, number, context, templates))
+        record = _named(lift, record) | record
         record["source_format"] = name
         yield Row(number, finished(record, lift, context))
     if repeats := context.seen.get(_REPEATS):
         context.notes.append(
-            f"{file.name}: {repeats:,} rows repeat an earlier one word for word, as copies of a sibling do"
+            f"{file.name}: {counted(repeats, 'row repeats', 'rows repeat')} an earlier one word for word, as copies of a sibling do"
         )
     if "bare" in templates:
         context.notes.append(f"{file.name}: special tokens were dropped: turns are split at bare role names")
     elif templates == {"none"}:
         context.notes.append(f"{file.name}: the text has no chat template that is known: one message a text")
+
+
+def _named(lift: Lift, record: Record) -> Record:
+    """What a row has under a canonical name, and of the right type, beside what its format says of it."""
+    found: Record = {}
+    for place in _PLACES:
+        if place and not isinstance(lift.peek(place[:-1]), Mapping):
+            continue
+        for name in (*_TEXTS, *_FLAGS, *_COUNTS, "messages"):
+            value = lift.peek(place + name)
+            if name == "resolved" and value is None and name in _holder(lift, place):
+                record.setdefault(name, None)  # not evaluated, whatever the score says
+            if value is None or name in found or record.get(name) is not None:
+                continue
+            if name in _FLAGS:
+                value = _WRITTEN_FLAGS.get(value, value) if isinstance(value, str) else value
+            expected = (
+                bool if name in _FLAGS else int if name in _COUNTS else list if name == "messages" else str
+            )
+            if type(value) is expected:
+                lift.take(place + name)
+                found[name] = chat_messages(value) if isinstance(value, list) else value
+    return found
+
+
+def _holder(lift: Lift, place: str) -> Mapping[str, Any]:
+    held = lift.peek(place[:-1]) if place else lift.rest
+    return held if isinstance(held, Mapping) else {}
 
 
 def row_format(
@@ -110,7 +170,7 @@ def row_format(
         title=title,
         container=container,
         detect=detect,
-        read=partial(_read, make, name),
-        mapping=mapping,
+        read=partial(read_rows, make, name),
+        mapping={**mapping, NAMED: NAMED_PLACES},
         needs_join=needs,
     )

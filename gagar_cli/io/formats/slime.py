@@ -7,7 +7,6 @@ aborted or failed is invalid. Neither the patch nor the test output is kept by t
 from collections.abc import Mapping
 from typing import Any
 
-from gagar_cli.core.messages import chat_messages
 from gagar_cli.io.formats.base import Lift, Record, known
 from gagar_cli.io.formats.parts import number_or_none, prompt_key, text_or_none
 from gagar_cli.io.formats.rows import RowPlace, has, row_format
@@ -15,6 +14,7 @@ from gagar_cli.io.formats.rows import RowPlace, has, row_format
 STEP = "dump_rollout_id"
 """The number of the dump, which is the training step: put into every sample on conversion."""
 _BROKEN = ("aborted", "failed")
+_UNNAMED = object()
 
 
 def _sample(lift: Lift, place: RowPlace) -> Record:
@@ -24,19 +24,21 @@ def _sample(lift: Lift, place: RowPlace) -> Record:
     reason = text_or_none(lift.peek("metadata.abort_reason"))
     reward = lift.take("reward")
     parts = dict(_numbers(reward))
-    asked = chat_messages(prompt) if isinstance(prompt, list) else place.log(prompt, None)
+    # Null is not evaluated, whatever the reward says; without the name nobody graded.
+    is_graded = lift.peek("metadata.grading_solved", _UNNAMED) is not _UNNAMED
+    resolved = lift.flag("metadata.grading_solved")
     is_broken = status in _BROKEN
     return {
         "group_id": str(group) if group is not None else prompt_key(prompt),
         "group_id_source": "field:group_index" if group is not None else "equal_prompt",
         "trajectory_id": place.attempt_id if run is None and index is None else str(index if run is None else run),
-        "reward": number_or_none(reward) if not parts else next(iter(parts.values())) if len(parts) == 1 else None,
-        "messages": [*asked, *place.log(None, response)],
+        "messages": place.log(prompt, response),
+        **_reward(reward, parts, resolved),
+        **({"resolved": resolved} if is_graded else {}),
         **known(
             segment=_segment(place, group, run),
             step=lift.integer(STEP),
             instance_id=text_or_none(lift.peek("metadata.instance_id")),
-            resolved=lift.flag("metadata.grading_solved"),
             rewards=parts or None,
             exit_status=status,
             is_truncated=status == "truncated" if status else None,
@@ -46,6 +48,13 @@ def _sample(lift: Lift, place: RowPlace) -> Record:
             n_output_tokens=lift.integer("response_length"),
         ),
     }  # fmt: skip
+
+
+def _reward(reward: Any, parts: Mapping[str, float], resolved: bool | None) -> Record:
+    """The one reward. Of several named ones a verdict speaks for; without it somebody has to choose: they stay an object."""
+    if len(parts) > 1:
+        return {"reward": dict(parts)} if resolved is None else {}
+    return {"reward": next(iter(parts.values())) if parts else number_or_none(reward)}
 
 
 def _numbers(reward: Any) -> list[tuple[str, float]]:
@@ -58,7 +67,7 @@ def _segment(place: RowPlace, group: Any, run: Any) -> int | None:
     if run is None:
         return None
     seen = place.context.seen
-    key = (group, run)
+    key = (str(group), str(run))
     seen[key] = seen.get(key, -1) + 1
     return seen[key] or None
 
@@ -74,7 +83,7 @@ FORMAT = row_format(
         "trajectory_id": "rollout_id, else index",
         "segment": "place among the samples of one rollout_id",
         "step": f"{STEP}, the dump's own number",
-        "reward": "reward; of several named ones none is chosen",
+        "reward": "reward; of several named ones the one that `--format slime --field reward=rewards.NAME` says",
         "resolved": "metadata.grading_solved",
         "messages": "prompt, response",
         "mask_sample": "remove_sample",

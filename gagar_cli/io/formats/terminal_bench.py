@@ -102,6 +102,7 @@ FORMAT = Format(
     container="<run>/results.json, or <run>/<task>/<trial>/results.json with sessions/ and panes/",
     detect=detect,
     read=read,
+    is_connected=True,
     needs_join="patches and logs, where they are needed",
     mapping={
         "group_id, instance_id": "task_id",

@@ -1,4 +1,4 @@
-"""Trainers' rollout dumps that are plain rows: verl, SkyRL evaluations, AReaL, NeMo-RL, TRL, R2E-Gym.
+"""Trainers' rollout dumps that are plain rows: verl, AReaL, NeMo-RL, TRL, R2E-Gym.
 
 None but R2E-Gym holds the patch. Most have no key for the group: rows of equal prompts in one step are one. Text that a
 chat template made is split into turns where that is exact; where special tokens were dropped it is said.
@@ -14,11 +14,11 @@ from gagar_cli.io.formats.base import Lift, Record, known
 from gagar_cli.io.formats.files import Sample
 from gagar_cli.io.formats.parts import attempt_id, number_or_none, prompt_key, total
 from gagar_cli.io.formats.rows import RowPlace, has, row_format
+from gagar_cli.io.records import CANONICAL_FIELDS
 from gagar_cli.io.streams import show_path
 
 _VERL_UID = re.compile(r"(.+)_(\d+)_(\d+)")
-_SKYRL_BROKEN = ("error_runtime", "error_initialization", "error_evaluation", "cmd_timeout")
-"""Such a run, where it has no log, is written as a copy of a sibling, even of another task's."""
+_NO_REWARDS = {*CANONICAL_FIELDS} - {"reward"}
 _R2E_EXITS = {
     "agent": "completed",
     "max_step_limit": "truncated_turns",
@@ -70,37 +70,6 @@ def _instance(lift: Lift) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def _skyrl(lift: Lift, place: RowPlace) -> Record:
-    prompt = lift.take("input_prompt")
-    score = lift.take("score")
-    reason = lift.text("stop_reason")
-    extras = lift.peek("env_extras")
-    instance = extras.get("instance_id") if isinstance(extras, Mapping) else None
-    instance = instance if isinstance(instance, str) and instance else None
-    if isinstance(score, list):
-        numbers = [each for each in score if isinstance(each, int | float)]
-        score = total(numbers) if len(numbers) == len(score) else None
-    masked = reason in _SKYRL_BROKEN
-    output = lift.take("output_response")
-    first = place.first_like(prompt, output)
-    return {
-        "group_id": instance or prompt_key(prompt),
-        "group_id_source": "field:env_extras.instance_id" if instance else "equal_prompt",
-        "trajectory_id": place.attempt_id,
-        "reward": score,
-        "messages": place.log(prompt, output),
-        "is_truncated": reason == "length" if reason else None,
-        **known(
-            instance_id=instance,
-            exit_status=reason,
-            infra_failure=True if masked else None,
-            infra_failure_reason=(reason if first is None else f"{reason}: a copy of row {first}")
-            if masked
-            else None,
-        ),
-    }
-
-
 def _areal(lift: Lift, place: RowPlace) -> Record:
     task = lift.take("task_id")
     prompt, completion = lift.take("prompt"), lift.take("completion")
@@ -145,11 +114,13 @@ def _before_reply(messages: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def _trl(lift: Lift, place: RowPlace) -> Record:
-    prompt, completion = lift.take("prompt"), lift.take("completion")
+    prompt, completion = _pruned(lift.take("prompt")), _pruned(lift.take("completion"))
     advantage = lift.take("advantage")
     step = lift.integer("step")
     numbers = {
-        name: number for name, value in lift.rest.items() if (number := number_or_none(value)) is not None
+        name: number
+        for name, value in lift.rest.items()
+        if name not in _NO_REWARDS and (number := number_or_none(value)) is not None
     }
     if place.number == 1 and len(numbers) > 1:
         place.context.notes.append(
@@ -166,6 +137,15 @@ def _trl(lift: Lift, place: RowPlace) -> Record:
         "messages": place.log(prompt, completion),
         **known(step=step, advantage=advantage if advantage == advantage else None),
     }
+
+
+def _pruned(value: Any) -> Any:
+    """Messages as a table holds them, without the fields that only other rows have: Parquet gives all the same ones."""
+    if isinstance(value, list):
+        return [_pruned(each) for each in value]
+    if isinstance(value, Mapping):
+        return {name: _pruned(each) for name, each in value.items() if each is not None}
+    return value
 
 
 def _r2e(lift: Lift, place: RowPlace) -> Record:
@@ -237,20 +217,6 @@ FORMATS = (
             "reward": "score",
             "step": "step",
             "messages": "input and output, split at the chat template or at bare role names",
-        },
-    ),
-    row_format(
-        "skyrl-eval",
-        "SkyRL evaluation dumps",
-        "dumped_evals/global_step_N_evals/<data_source>.jsonl",
-        has("input_prompt", "output_response", "env_class"),
-        _skyrl,
-        {
-            "group_id": "env_extras.instance_id, else equal input_prompt",
-            "reward": "score; a score a token is summed",
-            "is_truncated": "stop_reason is length",
-            "infra_failure": "stop_reason error_runtime, error_initialization, error_evaluation, cmd_timeout",
-            "messages": "input_prompt and output_response",
         },
     ),
     row_format(

@@ -116,8 +116,8 @@ def test_predictions_are_read_in_every_container(native: Any, form: str) -> None
 
 def test_a_retry_agent_has_several_attempts_in_one_file(native: Any) -> None:
     one = swe_agent()
-    dump = native({"a__b-1.traj": one | {"attempts": [swe_agent("exit_cost", None), swe_agent()]}})
-    assert dump.index["trajectory_id"].to_list() == ["a__b-1/attempt-0", "a__b-1/attempt-1"]
+    dump = native({"run/a__b-1.traj": one | {"attempts": [swe_agent("exit_cost", None), swe_agent()]}})
+    assert dump.index["trajectory_id"].to_list() == ["run/a__b-1/attempt-0", "run/a__b-1/attempt-1"]
     assert [each.model_patch for _, each in dump.read_trajectories([0, 1])] == [None, PATCH]
 
 
@@ -253,8 +253,8 @@ def test_a_terminal_bench_run_is_not_read_twice(native: Any) -> None:
     }
     dump = native(files, "run")
     assert dump.index.select("trajectory_id", "passed", "invalid").rows() == [
-        ("t.1-of-2", True, False),
-        ("t.2-of-2", False, True),
+        ("run/t.1-of-2", True, False),
+        ("run/t.2-of-2", False, True),
     ]
     assert dump.read_trajectories([0])[0][1].test_output == "PASSED"
 

@@ -144,7 +144,7 @@ def test_the_verdict_of_the_dump_stands_and_the_conflict_is_shown(native: Any) -
     files = {"dump.jsonl": rows, "report.json": {"resolved_ids": IDS[1:2], "completed_ids": IDS[:2]}}
     dump = native(files, "dump.jsonl", joins=("report.json",))
     assert dump.index["passed"].to_list() == [True, True]
-    assert any("1 verdicts contradict the one that stands" in note for note in dump.report.notes)
+    assert any("1 verdict contradicts the one that stands" in note for note in dump.report.notes)
 
 
 def test_entries_about_nothing_are_counted_and_the_first_shown(native: Any) -> None:

@@ -259,7 +259,7 @@ def test_a_copy_of_a_sibling_is_recognised_in_an_evaluation_of_skyrl(native: Any
     assert [record.get("infra_failure_reason") for record in dump.iter_records()] == [
         None, "error_runtime: a copy of row 1", None
     ]  # fmt: skip
-    assert any("1 rows repeat an earlier one word for word" in note for note in dump.report.notes)
+    assert any("1 row repeats an earlier one word for word" in note for note in dump.report.notes)
 
 
 @pytest.mark.parametrize(

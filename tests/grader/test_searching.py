@@ -1,0 +1,45 @@
+from dataclasses import replace
+
+import pytest
+
+from gagar_cli.core.schema import Group, Message
+from gagar_cli.grader import searching
+from gagar_cli.grader.patterns import expression, literal
+from gagar_cli.grader.searching import MAX_SEARCH_CHARS, MAX_SEARCH_HITS, search_lines
+from gagar_cli.grader.workspace import Workspace
+
+
+def with_result(group: Group, text: str) -> Workspace:
+    """Every attempt with a turn that got this result."""
+    log = (Message("assistant", "look"), Message("tool", text))
+    attempts = tuple(replace(one, messages=log) for one in group.trajectories)
+    return Workspace(replace(group, trajectories=attempts), seed=0, repository=None)
+
+
+def test_a_hit_has_the_coordinate_of_its_line(group):
+    workspace = with_result(group, "nothing\nthe needle\n")
+    assert search_lines(workspace, literal("needle"), "turns", "c02")[:] == ["c02:turn:1:4│the needle"]
+
+
+def test_what_is_on_most_lines_is_stopped_and_counted(group):
+    workspace = with_result(group, "a line\n" * 1_500)
+    found = search_lines(workspace, expression("^a line$"), "turns", None)
+    assert found[0] == "2000 lines: c01 1500, c02 500"
+    assert found[1] == "c01:turn:1:3│a line"
+    assert found[-1] == f"stopped at {MAX_SEARCH_HITS} lines: search for something rarer"
+    assert len(found) == MAX_SEARCH_HITS + 2
+
+
+def test_long_lines_are_stopped_before_they_fill_the_memory(group):
+    workspace = with_result(group, f"{'x' * 3_000_000}\n" * 4)
+    found = search_lines(workspace, literal("x"), "turns", None)
+    assert len(found) - 1 == MAX_SEARCH_CHARS // 3_000_000 + 1
+    assert found[-1] == "stopped at 7 lines: search for something rarer"
+
+
+@pytest.mark.parametrize("where", ["turns", "test_output"])
+def test_a_search_that_takes_too_long_is_stopped_and_says_so(group, monkeypatch, where):
+    workspace = with_result(group, "the needle")
+    monkeypatch.setattr(searching, "MAX_SEARCH_SECONDS", 0.0)
+    found = search_lines(workspace, literal("no such text"), where, None)
+    assert found[:] == ["stopped after 0 s: search one candidate, or something simpler"]
