@@ -110,7 +110,7 @@ def _summarise(
     made: Redistribution,
 ) -> RedistributeResult:
     rows = inputs.trajectories
-    sequence_mean, token_mean = expected_losses(dump.index, ranked, made.columns)
+    sequence_mean, token_mean = expected_losses(dump.column("n_output_tokens"), ranked, made.columns)
     outlines = judged.n_by_outline
     n_mixed = outlines["eligible"] + outlines["lone_pass"]
     names = ("all_pass", "all_fail", "singleton", "no_valid")
@@ -150,12 +150,14 @@ def _summarise(
         effects=made.effects,
         paper_effects=made.paper_effects,
         n_broken_groups=len(broken) if settings.check else None,
-        breaches=tuple(f"group {_group_name(dump.index, code)}: {details}" for code, details in listed),
+        breaches=tuple(f"group {_group_name(dump, code)}: {details}" for code, details in listed),
         sequence_mean=sequence_mean,
         token_mean=token_mean,
     )
 
 
-def _group_name(index: pl.DataFrame, code: int) -> str:
-    step, group_id = index.filter(pl.col("group") == code).select("step", "group_id").row(0)
+def _group_name(dump: Dump, code: int) -> str:
+    apart = dump.rows_apart
+    rows = dump.index.filter(pl.col("group") == code) if apart is None else apart.groups[code]
+    step, group_id = rows.select("step", "group_id").row(0)
     return f'"{shorten(escape_untrusted(str(GroupKey(step, group_id)), keep_newlines=False), 80)}"'

@@ -5,16 +5,18 @@ import polars as pl
 
 from gagar_cli.core.judging import GRADINGS, Judged, Trajectories
 from gagar_cli.core.loss import sequence_mean_loss, token_mean_loss
+from gagar_cli.core.placing import Columns
 from gagar_cli.core.ranking import TIERS
-from gagar_cli.core.redistribution import Columns
 from gagar_cli.io.ranked_index import RankedIndex
 from gagar_cli.redistribution_summary import Losses
+
+_TIER, _GRADING = pl.Enum(TIERS), pl.Enum(sorted(GRADINGS))
 
 
 def added_columns(
     columns: Columns, judged: Judged, rows: Trajectories, part: slice = slice(None)
 ) -> pl.DataFrame:
-    """The new columns, one row for each trajectory of a part, null where there is no value."""
+    """The new columns, one row for each trajectory of a part, null where there is no value; texts as categories."""
     rank = columns.rank[part].astype(np.int64)
     group = rows.group[part]
     grading = np.where(rows.is_valid[part], judged.status[group], GRADINGS.index("invalid"))
@@ -26,9 +28,9 @@ def added_columns(
             "reward_equivalent": columns.reward_equivalent[part],
             "quality_factor": columns.quality_factor[part],
             "factor_shift": columns.factor_shift[group],
-            "tier": pl.Series(TIERS).gather(columns.tier[part].clip(0)),
+            "tier": pl.Series(TIERS, dtype=_TIER).gather(columns.tier[part].clip(0)),
             "rank": rank,
-            "grading": pl.Series(GRADINGS).gather(grading),
+            "grading": pl.Series(GRADINGS, dtype=_GRADING).gather(grading),
             "lambda": columns.multiplier[group],
             "capped": columns.is_capped[group],
         }
@@ -41,16 +43,18 @@ def added_columns(
 
 
 def expected_losses(
-    index: pl.DataFrame, ranked: RankedIndex, columns: Columns
+    told: pl.Series | None, ranked: RankedIndex, columns: Columns
 ) -> tuple[Losses, Losses | None]:
-    """The loss at ratio 1 before and after, as a mean of sequences and of tokens; None where tokens are not known."""
+    """The loss at ratio 1 before and after, as a mean of sequences and of tokens; None where tokens are not known.
+
+    `told`: the tokens of each row of the index, None for none.
+    """
     is_dropped = np.isnan(columns.advantage)
     base = np.where(is_dropped, np.nan, columns.base) if is_dropped.any() else columns.base
     sequence_mean = Losses(sequence_mean_loss(base), sequence_mean_loss(columns.advantage))
-    if index["n_output_tokens"].null_count() == index.height:
+    if told is None:
         return sequence_mean, None
     # Integers as they are where no trajectory lacks them: a column of doubles takes as much as half of the others.
-    told = index["n_output_tokens"]
     n_tokens = (told.cast(pl.Float64).fill_null(float("nan")) if told.has_nulls() else told).to_numpy()
     if ranked.segments is not None:
         n_tokens = np.bincount(ranked.trajectory_of_row, weights=n_tokens).astype(np.float64)

@@ -45,8 +45,9 @@ def write_rows(
         return ()
     if settings.full_copy:
         from gagar_cli.io.full_copy import write_full_copy
+        from gagar_cli.io.parquet_texts import as_texts
 
-        added = added_columns(outcome.made.columns, outcome.judged, outcome.rows)
+        added = as_texts(added_columns(outcome.made.columns, outcome.judged, outcome.rows))
         of_rows = added if outcome.ranked.segments is None else added[outcome.ranked.trajectory_of_row]
         return write_full_copy(settings.output, dump, settings.dumps, of_rows, report=progress)
     write_frames(settings.output, _sidecar(dump, outcome))
@@ -63,12 +64,21 @@ def _sidecar(dump: Dump, outcome: Outcome) -> Iterator[pl.DataFrame]:
     for start in range(0, ranked.n_trajectories, _PART_ROWS):
         stop = min(start + _PART_ROWS, ranked.n_trajectories)
         added = added_columns(outcome.made.columns, outcome.judged, outcome.rows, slice(start, stop))
-        keys = dump.keys(start, stop) if rows is None else dump.keys()[rows[start:stop]]
+        keys = _keys(dump, start, stop) if rows is None else dump.keys()[rows[start:stop]]
         frame = pl.concat((keys, added), how="horizontal")
         if former is not None:
             own = former[start:stop] if rows is None else former.gather(rows[start:stop])
             frame = frame.with_columns(own.alias("advantage_input"))
         yield frame
+
+
+def _keys(dump: Dump, start: int, stop: int) -> pl.DataFrame:
+    """As `Dump.keys`, but group ids as categories where they are such."""
+    apart = dump.rows_apart
+    if apart is None:
+        return dump.keys(start, stop)
+    of_group = apart.groups[apart.frame["group"][start:stop]].select("step", "group_id")
+    return of_group.with_columns(trajectory_id=apart.ids.texts(start, stop))
 
 
 def _write_lists(settings: RedistributeSettings, dump: Dump, outcome: Outcome) -> None:

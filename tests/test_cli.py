@@ -1,7 +1,9 @@
 import gc
 import importlib
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 import typer
@@ -104,3 +106,32 @@ def test_the_collector_is_left_alone_where_the_program_is_called_from_another(ga
     assert gagar("tiers", "--json").returncode == 0
     assert gc.isenabled()
     assert gc.get_freeze_count() == 0
+
+
+@pytest.mark.parametrize("argument", ["--help", "--version", "no-such-command", "tiers", "broken"])
+@pytest.mark.parametrize("is_on", [True, False])
+def test_whoever_calls_main_finds_the_collector_as_it_was(argument, is_on):
+    script = (
+        "import gc, sys\n"
+        "from gagar_cli import cli\n"
+        "cli.COMMANDS['broken'] = ('no_such_module', '')\n"
+        f"gc.{'enable' if is_on else 'disable'}()\n"
+        f"sys.argv = ['gagar', {argument!r}]\n"
+        "try:\n"
+        "    cli.main()\n"
+        "except (SystemExit, ModuleNotFoundError) as error:\n"
+        "    print(type(error).__name__, gc.isenabled(), gc.get_freeze_count(), file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    error = "ModuleNotFoundError" if argument == "broken" else "SystemExit"
+    assert done.stderr.splitlines()[-1] == f"{error} {is_on} 0"
+
+
+def test_ctrl_c_ends_a_command_that_waits_for_its_input():
+    command = [sys.executable, "-m", "gagar_cli", "stats", "-"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as process:
+        # More than a pipe holds: it is being read when all of it is written.
+        process.stdin.write(b'{"group_id": "g", "trajectory_id": "t", "reward": 1}\n' * 20_000)
+        time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=10) == 130

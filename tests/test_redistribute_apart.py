@@ -17,6 +17,7 @@ from gagar_cli.io.ranked_columns import read_plain_rankings
 from gagar_cli.io.ranked_index import lay_rankings
 from gagar_cli.io.rankings import read_rankings
 from gagar_cli.io.row_ids import Hash, Hashes, hash_texts
+from gagar_cli.io.row_table import RowTable
 from gagar_cli.redistribute import RedistributeSettings, run
 
 IN_MEMORY, APART = (ReadOptions(is_index_only=True, max_ids_in_memory=limit) for limit in (10**9, 0))
@@ -252,3 +253,15 @@ def test_verdicts_without_rewards_are_worth_as_much(tmp_path: Path, kind: str) -
     assert made[0] == made[1]
     rows = [json.loads(text) for text in made[1][1].splitlines()]  # type: ignore[index]
     assert [row["reward_effective"] for row in rows] == [1.0, 0.0, 1.0, 0.0, 1.0, None, 1.0, 0.0, 1.0]
+
+
+@pytest.mark.parametrize("is_empty", [True, False], ids=["an empty file", "no file"])
+def test_without_rankings_no_index_of_texts_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_empty: bool
+) -> None:
+    dump, ranked = write(tmp_path, records_of(300), [], "jsonl")
+    name: Any = ranked if is_empty else None
+    expected = outcome(tmp_path, dump, name, IN_MEMORY, method="grpo", check=True)
+    monkeypatch.setattr(RowTable, "whole", None)
+    assert outcome(tmp_path, dump, name, APART, method="grpo", check=True) == expected
+    assert expected[0]["n_records"] == 300  # type: ignore[index]

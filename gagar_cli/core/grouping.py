@@ -4,6 +4,7 @@ Rows are primary rows: the segments of one trajectory are one row here. Invalid 
 counted. Order of the reasons is the order in which a group is told to be out of reach of grading.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,3 +66,28 @@ def outline_groups(
     conditions = [n_valid == 0, n_valid == 1, n_passed == n_valid, n_passed == 0, n_passed == 1]
     reason = np.select(conditions, np.arange(1, len(REASONS)).tolist(), default=0).astype(np.uint8)
     return GroupOutlines(n_rows, n_valid, n_passed, reason)
+
+
+def members_by_size(group: NDArray[np.integer]) -> Iterator[NDArray[np.uint32]]:
+    """(n_groups, size) positions of the members of all groups of one size, for each size; each group in its given order."""
+    order = _by_group(group)
+    sizes = np.bincount(group) if len(group) else np.zeros(0, dtype=np.int64)
+    starts = np.cumsum(sizes) - sizes
+    for size in np.flatnonzero(np.bincount(sizes[sizes > 0])).tolist():
+        of_size = starts[sizes == size]
+        if len(of_size) * size == len(order):
+            yield order.reshape(-1, size)
+        else:
+            yield order[of_size[:, None] + np.arange(size)]
+
+
+def _by_group(group: NDArray[np.integer]) -> NDArray[np.uint32]:
+    """The positions in the order of their groups, each group in its given order."""
+    if len(group) >= 2**32:
+        raise ValueError(f"{len(group):,} trajectories, expected fewer than {2**32:,}")
+    # A sort of plain numbers takes a sixth of the time and half of the memory of a stable argsort.
+    keys = group.astype(np.uint64)
+    keys <<= np.uint64(32)
+    keys |= np.arange(len(group), dtype=np.uint64)
+    keys.sort()
+    return keys.astype(np.uint32)

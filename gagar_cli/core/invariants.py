@@ -41,17 +41,18 @@ class Breach(NamedTuple):
     """What is broken and by how much, for a message."""
 
 
-def measure(batch: Batch, estimate: Estimate) -> Effects:
-    """The effects on one batch; rows without an advantage are left out."""
+def measure(batch: Batch, estimate: Estimate, n_alike: IntArray | None = None) -> Effects:
+    """The effects on one batch; rows without an advantage are left out. `n_alike`: for how many groups each counts."""
+    times = np.ones(len(batch.is_graded), dtype=np.int64) if n_alike is None else n_alike
     is_kept = batch.is_valid & ~np.isnan(estimate.advantage)
     is_pass = is_kept & batch.is_passed
     is_changed = is_kept & (estimate.advantage != estimate.base)
     drift = _sum(estimate.advantage, is_pass) - _sum(estimate.base, is_pass)
     amplification = _over_base(estimate.advantage, estimate.base, is_pass & (estimate.base > 0), 1.0)
     return Effects(
-        n_capped=int(estimate.is_capped.sum()),
-        n_changed_groups=int(is_changed.any(axis=1).sum()),
-        n_changed_failures=int((is_changed & ~batch.is_passed).sum()),
+        n_capped=int(times[estimate.is_capped].sum()),
+        n_changed_groups=int(times[is_changed.any(axis=1)].sum()),
+        n_changed_failures=int(((is_changed & ~batch.is_passed).sum(axis=1) * times).sum()),
         pass_sum_error=float(np.abs(drift).max(initial=0.0)),
         max_amplification=float(amplification.max(initial=1.0)),
     )

@@ -5,25 +5,36 @@ and handed to the estimator in batches of one size, so no loop runs over groups 
 takes the memory of one batch.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gagar_cli.core.alike import (
+    Kinds,
+    Run,
+    describe_members,
+    find_kinds,
+    is_order_free,
+    pass_sum_errors,
+    share_out,
+)
 from gagar_cli.core.batches import Batch, BoolArray, Estimate, IntArray, centre
 from gagar_cli.core.caps import PAPER_LIMIT
-from gagar_cli.core.double_double import DoubleDouble, FloatArray, from_floats, multiply
+from gagar_cli.core.double_double import FloatArray
 from gagar_cli.core.estimators import METHODS, Options, estimate
-from gagar_cli.core.factors import Known, Places, dense_places, quality_factors
 from gagar_cli.core.gagar import gagar, share
+from gagar_cli.core.grouping import members_by_size
 from gagar_cli.core.invariants import Breach, Effects, find_breaches, measure, total
 from gagar_cli.core.judging import GRADINGS, Judged, Trajectories
+from gagar_cli.core.placing import Columns, Placer, empty_columns
 from gagar_cli.core.tier_tables import TierTable
 from gagar_cli.core.turn_methods import TURN_METHODS, Attempts, TurnAdvantages, Turns, mean_by_trajectory
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)
+_Integer = TypeVar("_Integer", bound=np.integer)
 _MAX_BATCH_CELLS = 2**15
 """The working arrays of one batch stay in the processor's cache: a quarter less time than with 2**20."""
 
@@ -40,24 +51,6 @@ class Extras:
     error_class: IntArray | None = None
     """Code of a failure's error, −1 where there is none."""
     turns: Turns | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Columns:
-    """The result, one entry a trajectory; NaN or −1 where there is no value."""
-
-    advantage: FloatArray
-    base: FloatArray
-    reward_equivalent: FloatArray
-    quality_factor: FloatArray
-    tier: NDArray[np.int8]
-    rank: IntArray
-    """1-based, ties shared, gaps closed."""
-    is_graded: BoolArray
-    factor_shift: FloatArray
-    """(n_groups,) by code, as the next two."""
-    multiplier: FloatArray
-    is_capped: BoolArray
 
 
 class Redistribution(NamedTuple):
@@ -79,6 +72,8 @@ class _Taken(NamedTuple):
     effects: Effects
     paper_effects: Effects | None
     breaches: list[Breach]
+    paper_advantage: FloatArray | None
+    """Where each group stands for many."""
 
 
 def redistribute(
@@ -91,58 +86,135 @@ def redistribute(
     extras: Extras | None = None,
     is_sampled: bool = False,
     is_checked: bool = False,
-    run: Callable[..., Iterable[_Taken]] = map,
+    run: Run = map,
 ) -> Redistribution:
     """The columns of every trajectory, what they do, and what the paper's cap would have done.
 
     `is_sampled`: groups that are not mixed get no advantage (dynamic sampling); `is_checked`: breaches are looked for.
-    `run` applies a function to batches, like `map`, in any order or at once.
+    Groups of rewards of 0 and 1 that differ in the order of their members alone are worked out once, but where breaches are
+    looked for. `run` applies a function to batches, like `map`, in any order or at once.
     """
     extras = extras or Extras()
     needs = METHODS[method].needs
-    columns = _empty_columns(rows.group, len(judged.status))
-    placer = _Placer(rows, judged, table, extras.penalty, columns, is_ordered="order" in needs)
+    columns = empty_columns(rows.group, len(judged.status))
+    placer = Placer(rows, judged, table, extras.penalty, columns, is_ordered="order" in needs)
     by_turn = turn_mean = None
     if extras.turns is not None and "turns" in needs:
         by_turn = _run_by_turn(rows, judged, extras.turns, method, options)
         turn_mean = mean_by_trajectory(extras.turns, by_turn.advantage, len(rows.group))
-    is_paper = (method, options.cap, options.limit) == ("gagar", "paper", PAPER_LIMIT)
+    job = _Job(rows, judged, method, options, extras, placer, columns, turn_mean, is_sampled, is_checked)
+    described = None
+    if not is_checked and extras.penalty is None and is_order_free(method, options, table, 1):
+        described = describe_members(rows, judged, run)
+    taken: list[_Taken] = []
+    for members in members_by_size(rows.group):
+        kinds = None
+        if described is not None and is_order_free(method, options, table, members.shape[1]):
+            kinds = find_kinds(described, members, job.is_graded(members), table, run)
+        if kinds is None:
+            taken += run(job.take, _batches(members))
+        else:
+            taken += _take_kinds(job, kinds, run)
+    papers = [each.paper_effects for each in taken if each.paper_effects is not None]
+    breaches = sorted((breach for each in taken for breach in each.breaches), key=lambda breach: breach.group)
+    effects = total([each.effects for each in taken])
+    return Redistribution(columns, effects, total(papers) if papers else None, breaches, by_turn)
 
-    def take(members: IntArray) -> _Taken:
+
+class _Job(NamedTuple):
+    """What every batch needs."""
+
+    rows: Trajectories
+    judged: Judged
+    method: str
+    options: Options
+    extras: Extras
+    placer: Placer
+    columns: Columns
+    turn_mean: FloatArray | None
+    is_sampled: bool
+    is_checked: bool
+
+    @property
+    def is_paper(self) -> bool:
+        """Whether the advantages are those of the paper's cap."""
+        return (self.method, self.options.cap, self.options.limit) == ("gagar", "paper", PAPER_LIMIT)
+
+    def is_graded(self, members: NDArray[np.integer]) -> BoolArray:
+        """(n_groups,) whether the factors of the group may be used."""
+        return np.asarray(self.judged.status[self.rows.group[members[:, 0]]] == GRADINGS.index("graded"))
+
+    def take(self, positions: NDArray[np.integer], n_alike: IntArray | None = None) -> _Taken:
+        """One batch, its columns filled in; `n_alike`: (n_groups,) for how many groups each counts."""
+        members = positions.astype(np.int64)
+        rows, extras = self.rows, self.extras
         codes = rows.group[members[:, 0]]
-        factors, standing = placer.place(members, codes)
-        rewards, is_valid = judged.reward[members], rows.is_valid[members]
+        factors, standing = self.placer.place(members, codes)
+        rewards, is_valid = self.judged.reward[members], rows.is_valid[members]
         batch = Batch(
             rewards=rewards,
             is_valid=is_valid,
-            is_passed=judged.is_passed[members],
-            is_graded=judged.status[codes] == GRADINGS.index("graded"),
+            is_passed=self.judged.is_passed[members],
+            is_graded=self.is_graded(members),
             factors=factors,
             is_eligible=_chosen(rows.is_eligible, members),
             standing=standing,
             process=_chosen(extras.process, members),
             is_well_formed=_chosen(extras.is_well_formed, members),
             error_class=_chosen(extras.error_class, members),
-            turn_mean=_chosen(turn_mean, members),
+            turn_mean=_chosen(self.turn_mean, members),
             centred=centre(rewards, is_valid),
         )
-        if "factors" in needs:
+        has_factors = "factors" in METHODS[self.method].needs
+        if has_factors:
             batch = replace(batch, shares=share(batch))
-        made = estimate(method, batch, options)
-        if is_sampled:
-            made = _drop(made, ~judged.is_mixed[codes])
-        _store(columns, members, codes, made)
-        effects = measure(batch, made)
-        paper = None
-        if "factors" in needs:
-            paper = effects if is_paper else measure(batch, gagar(batch, "paper", PAPER_LIMIT))
-        return _Taken(effects, paper, list(find_breaches(batch, made, codes)) if is_checked else [])
+        made = estimate(self.method, batch, self.options)
+        if self.is_sampled:
+            made = _drop(made, ~self.judged.is_mixed[codes])
+        _store(self.columns, members, codes, made)
+        effects = measure(batch, made, n_alike)
+        paper, paper_effects = None, None
+        if has_factors:
+            paper = made if self.is_paper else gagar(batch, "paper", PAPER_LIMIT)
+            paper_effects = effects if self.is_paper else measure(batch, paper, n_alike)
+        return _Taken(
+            effects,
+            paper_effects,
+            list(find_breaches(batch, made, codes)) if self.is_checked else [],
+            paper.advantage if paper is not None and n_alike is not None else None,
+        )
 
-    taken = list(run(take, _equal_size_batches(rows.group)))
-    papers = [each.paper_effects for each in taken if each.paper_effects is not None]
-    breaches = sorted((breach for each in taken for breach in each.breaches), key=lambda breach: breach.group)
-    effects = total([each.effects for each in taken])
-    return Redistribution(columns, effects, total(papers) if papers else None, breaches, by_turn)
+
+def _take_kinds(job: _Job, kinds: Kinds, run: Run) -> list[_Taken]:
+    """A group of each kind worked out, and shared out among those that are like it."""
+    firsts, n_alike = kinds.members[kinds.first], kinds.n_alike
+    taken = list(run(job.take, _batches(firsts), _batches(n_alike, firsts.shape[1])))
+    columns, codes = job.columns, job.rows.group[kinds.members[:, 0]]
+    of_first = codes[kinds.first]
+    for values in (columns.factor_shift, columns.multiplier, columns.is_capped):
+        values[codes] = values[of_first][kinds.which]
+    by_trajectory = (
+        columns.advantage,
+        columns.base,
+        columns.reward_equivalent,
+        columns.quality_factor,
+        columns.tier,
+        columns.is_graded,
+    )
+    share_out(kinds, by_trajectory, columns.rank, job.is_graded(kinds.members), run)
+
+    advantages = [columns.advantage[firsts]]
+    papers = [each.paper_advantage for each in taken if each.paper_advantage is not None]
+    if papers and not job.is_paper:
+        advantages.append(np.concatenate(papers))
+    errors = pass_sum_errors(kinds, job.judged.is_passed[firsts], columns.base[firsts], advantages, run)
+    return [
+        each._replace(
+            effects=each.effects._replace(pass_sum_error=errors[0]),
+            paper_effects=each.paper_effects and each.paper_effects._replace(pass_sum_error=errors[-1]),
+        )
+        for each in taken
+    ]
 
 
 def spread_over_turns(columns: Columns, made: TurnAdvantages, turns: Turns) -> FloatArray:
@@ -165,62 +237,6 @@ def _run_by_turn(
     return TURN_METHODS[method](turns, attempts, chosen)
 
 
-class _Placer:
-    """Places the candidates of one batch after another, and fills in the columns that tell of it."""
-
-    def __init__(
-        self,
-        rows: Trajectories,
-        judged: Judged,
-        table: TierTable,
-        penalty: FloatArray | None,
-        columns: Columns,
-        *,
-        is_ordered: bool,
-    ) -> None:
-        self._rows = rows
-        self._judged = judged
-        self._table = table
-        self._penalty = penalty
-        self._columns = columns
-        self._is_ordered = is_ordered
-        self._known: Known = {}
-
-    def place(self, members: IntArray, codes: IntArray) -> tuple[DoubleDouble, IntArray | None]:
-        """The factors, and the standing of the ranked passes where it is asked for; both shaped like `members`."""
-        rows, columns = self._rows, self._columns
-        is_graded = (self._judged.status[codes] == GRADINGS.index("graded"))[:, None]
-        is_candidate = self._judged.is_passed[members]
-        if rows.is_eligible is not None:
-            is_candidate &= rows.is_eligible[members]
-        is_ranked = is_candidate & self._judged.is_ordered[codes][:, None]
-        group = np.broadcast_to(np.arange(len(codes))[:, None], members.shape)[is_ranked]
-        ranked = members[is_ranked]
-        places = dense_places(group, rows.tier[ranked], rows.rank[ranked], self._table.ties)
-        factors = DoubleDouble(np.ones(members.shape), np.zeros(members.shape))
-        placed = quality_factors(self._table, places, self._known)
-        factors.high[is_ranked], factors.low[is_ranked] = placed.high, placed.low
-        if self._penalty is not None:
-            factors = multiply(factors, from_floats(np.where(is_candidate, self._penalty[members], 1.0)))
-
-        columns.quality_factor[members] = np.where(is_candidate & is_graded, factors.high, np.nan)
-        shown = ranked[is_graded[group, 0]]
-        columns.tier[shown] = places.tier[is_graded[group, 0]]
-        columns.rank[shown] = places.place[is_graded[group, 0]] + 1
-        columns.is_graded[members] = is_graded & rows.is_valid[members]
-        if not self._is_ordered:
-            return factors, None
-        standing = np.full(members.shape, -1, dtype=np.int64)
-        standing[is_ranked] = _standing(places)
-        return factors, standing
-
-
-def _standing(places: Places) -> IntArray:
-    """Places over all tiers: lower is better, ties share."""
-    stride = int(places.place.max(initial=0)) + 1
-    return places.tier.astype(np.int64) * stride + places.place
-
-
 def _chosen(values: NDArray[_Scalar] | None, members: IntArray) -> NDArray[_Scalar] | None:
     return None if values is None else values[members]
 
@@ -235,46 +251,10 @@ def _drop(made: Estimate, is_dropped: BoolArray) -> Estimate:
     )
 
 
-def _empty_columns(group: IntArray, n_groups: int) -> Columns:
-    """Columns to be filled in: every trajectory is in one batch, but only some have a tier."""
-    n_rows = len(group)
-    largest = np.bincount(group).max() if n_rows else 0
-    return Columns(
-        advantage=np.empty(n_rows),
-        base=np.empty(n_rows),
-        reward_equivalent=np.empty(n_rows),
-        quality_factor=np.empty(n_rows),
-        tier=np.full(n_rows, -1, dtype=np.int8),
-        rank=np.full(n_rows, -1, dtype=np.int16 if largest < 2**15 else np.int32),
-        is_graded=np.empty(n_rows, dtype=bool),
-        factor_shift=np.full(n_groups, np.nan),
-        multiplier=np.full(n_groups, np.nan),
-        is_capped=np.zeros(n_groups, dtype=bool),
-    )
-
-
-def _equal_size_batches(group: NDArray[np.integer]) -> Iterator[IntArray]:
-    """(n_groups, group_size) positions of the trajectories of groups of one size, each group in its given order."""
-    order = _by_group(group)
-    sizes = np.bincount(group) if len(group) else np.zeros(0, dtype=np.int64)
-    starts = np.cumsum(sizes) - sizes
-    for size in np.flatnonzero(np.bincount(sizes[sizes > 0])).tolist():
-        of_size = starts[sizes == size]
-        n_at_once = max(1, _MAX_BATCH_CELLS // size)
-        for first in range(0, len(of_size), n_at_once):
-            yield order[of_size[first : first + n_at_once, None] + np.arange(size)].astype(np.int64)
-
-
-def _by_group(group: NDArray[np.integer]) -> NDArray[np.uint32]:
-    """The positions in the order of their groups, each group in its given order."""
-    if len(group) >= 2**32:
-        raise ValueError(f"{len(group):,} trajectories, expected fewer than {2**32:,}")
-    # A sort of plain numbers takes a sixth of the time and half of the memory of a stable argsort.
-    keys = group.astype(np.uint64)
-    keys <<= np.uint64(32)
-    keys |= np.arange(len(group), dtype=np.uint64)
-    keys.sort()
-    return keys.astype(np.uint32)
+def _batches(values: NDArray[_Integer], size: int | None = None) -> Iterator[NDArray[_Integer]]:
+    """Rows of `values`, as many at once as a batch of groups of that size has."""
+    n_at_once = max(1, _MAX_BATCH_CELLS // (size or values.shape[1]))
+    return (values[start : start + n_at_once] for start in range(0, len(values), n_at_once))
 
 
 def _store(columns: Columns, members: IntArray, codes: IntArray, estimate: Estimate) -> None:

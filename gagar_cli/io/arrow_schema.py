@@ -46,13 +46,15 @@ _TYPES: Mapping[type[pl.DataType], tuple[int, Table]] = {
 def extended_schema(encoded: bytes, added: pl.DataFrame, names: Mapping[str, str | None]) -> bytes:
     """The encoded schema with the columns of `added` at its end.
 
+    `names` gives every column of the file its new name, in their order; None leaves it out.
+
     Raises:
-        FooterRefusedError: it is no schema, or a new column has another type.
+        FooterRefusedError: it is no schema, or one of other columns; or a new column has another type.
     """
     try:
         content = _content(base64.b64decode(encoded, validate=True))
         made = put_before(_message(Buffer(content), added, names), content)
-    except (FlatBufferError, binascii.Error, UnicodeDecodeError) as error:
+    except (FlatBufferError, binascii.Error) as error:
         raise FooterRefusedError(f"the Arrow schema cannot be read: {error}") from error
     made += bytes(-len(made) % 8)
     return base64.b64encode(_CONTINUATION + len(made).to_bytes(4, "little") + made)
@@ -73,7 +75,7 @@ def _message(old: Buffer, added: pl.DataFrame, names: Mapping[str, str | None]) 
     if old.scalar(message, _HEADER_TYPE, "B", 0).value != _SCHEMA_HEADER or schema is None:
         raise FlatBufferError("it is another message")
     fields = old.reference(schema, _FIELDS)
-    kept = [] if fields is None else [*_kept_fields(old, old.vector(fields), names)]
+    kept = [*_kept_fields(old, [] if fields is None else old.vector(fields), names)]
     new_schema = {
         _ENDIANNESS: old.scalar(schema, _ENDIANNESS, "h", 0),
         _FIELDS: Vector([*kept, *(_new_field(column) for column in added.get_columns())]),
@@ -90,10 +92,13 @@ def _message(old: Buffer, added: pl.DataFrame, names: Mapping[str, str | None]) 
 
 
 def _kept_fields(old: Buffer, fields: list[int], names: Mapping[str, str | None]) -> Iterator[Thing]:
-    for field in fields:
+    if len(fields) != len(names):
+        raise FlatBufferError("it has other columns than the file")
+    for field, (name, new_name) in zip(fields, names.items(), strict=True):
         position = old.reference(field, _NAME)
-        name = "" if position is None else old.text(position).decode()
-        new_name = names.get(name, name)
+        # Told at the first that differs: many fields may refer to one long text.
+        if (b"" if position is None else old.text(position)) != name.encode():
+            raise FlatBufferError("it has other columns than the file")
         if new_name == name:
             yield Old(field)
         elif new_name is not None:

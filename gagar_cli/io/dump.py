@@ -65,7 +65,7 @@ class Dump:
         self.close()
 
     def close(self) -> None:
-        """Close the files; the index stays usable."""
+        """Close the files; the index stays usable, but for ids that lie in one."""
         for source in self._sources:
             source.close()
         if self._resources is not None:
@@ -194,7 +194,9 @@ class Dump:
             source = self._sources[number]
             places, spread = _distinct_places(part)
             row_values = part.select("line", "trajectory_id", "reward", "passed").iter_rows()
-            for record, items in zip(source.read(places, self._fields), spread, strict=True):
+            records = source.read(places, self._fields)
+            for items in spread:
+                record = next(records)  # not by `zip`, which holds on to what it gave last
                 for item in items:
                     line, trajectory_id, reward, passed = next(row_values)
                     merged = record if item is None else exploded(record, self._explode, item)

@@ -5,6 +5,7 @@ is taken apart, and what it has that nobody here knows of is kept.
 """
 
 import struct
+from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -104,10 +105,10 @@ class Buffer:
 def put_before(root: Table, old: bytes) -> bytes:
     """A buffer of a new root table and all new things that it refers to, with the old buffer behind it."""
     made = bytearray(4)
-    waiting: list[tuple[int, Thing]] = [(0, root)]
+    waiting: deque[tuple[int, Thing]] = deque([(0, root)])
     to_old: list[tuple[int, int]] = []
     while waiting:
-        place, thing = waiting.pop(0)
+        place, thing = waiting.popleft()
         if isinstance(thing, Old):
             to_old.append((place, thing.position))
             continue

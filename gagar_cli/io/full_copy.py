@@ -13,12 +13,13 @@ from typing import BinaryIO
 
 import polars as pl
 
-from gagar_cli.errors import UsageError
+from gagar_cli.errors import InputError, UsageError
 from gagar_cli.io.dump import Dump
 from gagar_cli.io.jsonl import dump_line
 from gagar_cli.io.jsonl_copy import LineSplicer, Piece
 from gagar_cli.io.parquet_schema import FooterRefusedError
 from gagar_cli.io.parquet_splice import splice_columns
+from gagar_cli.io.splice import NotAnObjectError
 from gagar_cli.io.streams import list_shards, show_path
 from gagar_cli.io.writers import write_atomically, write_pieces
 
@@ -49,7 +50,7 @@ def write_full_copy(
 
     Raises:
         UsageError: Parquet is asked for, and the dump is not Parquet or is exploded.
-        InputError: Parquet files of different columns, or a file that changed.
+        InputError: Parquet files of different columns, a file that changed, or a line that cannot be taken apart.
         OutputError: it cannot be written.
     """
     if not is_parquet(path):
@@ -86,8 +87,18 @@ def _lines(dump: Dump, added: pl.DataFrame, replaced: set[str]) -> Iterator[Sequ
             yield (dump_line(_overlay(record, members)),)
         return
     splicer = LineSplicer(added.columns, KEPT_AS)
+    n_done = 0
     for block, spans in dump.iter_blocks():
-        yield from splicer.splice(block, spans, list(islice(values, len(spans))))
+        try:
+            for pieces in splicer.splice(block, spans, list(islice(values, len(spans)))):
+                yield pieces
+                n_done += 1
+        # An index does not need the middle of a long line; a copy does that replaces something there.
+        except NotAnObjectError as error:
+            raise InputError(
+                f"{dump.where(n_done)}: cannot be copied with other members: {error}",
+                "leave out `--full-copy` for a sidecar",
+            ) from error
     replaced |= splicer.replaced
 
 

@@ -188,11 +188,15 @@ def _read_blocks(descriptor: int, max_record_bytes: int, offset: int) -> Iterato
             buffers[turn] = bytearray(min(2 * len(buffer), max_record_bytes + 2))
             continue
         else:
-            place, is_ended = offset, False
-            while not is_ended and (n_bytes := _length_of_line(descriptor, place)):
+            stop, is_ended = offset, False
+            while not is_ended and (piece := os.pread(descriptor, _BLOCK_BYTES, stop)):
                 # A block of nothing: whoever waits for one, or leaves, does not wait for a line without end.
                 yield _Block(buffer, 0, offset, is_cut=False, is_too_long=False)
-                place, is_ended = place + abs(n_bytes), n_bytes > 0
+                newline = piece.find(b"\n")
+                is_ended = newline >= 0
+                stop += newline + 1 if is_ended else len(piece)
+            yield _Block(buffer, n_read, offset, is_cut=not is_ended, is_too_long=True)
+            offset = stop
         turn = (turn + 1) % len(buffers)
 
 
@@ -203,14 +207,3 @@ def _fill(descriptor: int, buffer: bytearray, offset: int) -> int:
         while n_done < len(buffer) and (n_read := os.preadv(descriptor, [view[n_done:]], offset + n_done)):
             n_done += n_read
     return n_done
-
-
-def _length_of_line(descriptor: int, offset: int) -> Iterator[tuple[int, bool]]:
-    """The bytes of the line at an offset as far as it was read, and whether it ends there in a newline."""
-    n_bytes = 0
-    while piece := os.pread(descriptor, _BLOCK_BYTES, offset + n_bytes):
-        newline = piece.find(b"\n")
-        n_bytes += len(piece) if newline < 0 else newline + 1
-        yield n_bytes, newline >= 0
-        if newline >= 0:
-            return

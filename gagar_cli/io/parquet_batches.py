@@ -32,8 +32,10 @@ _SCALAR_BATCH_ROWS = 262_144
 _BUFFER_BYTES = 1024**2
 _HEAVY_BATCH_BYTES = 16 * 1024**2
 """What a batch of heavy columns comes to at most, as the file tells it, where it is more than one row."""
-_RELEASED_BYTES = 4 * 1024**2
-"""After a batch of this size free memory goes back to the system, which takes time that small ones would notice."""
+_LARGE_BYTES = 4 * 1024**2
+"""A batch of this size is handled so that memory stays low; the time that takes would be noticed with small ones."""
+_ONE_THREAD = {"use_threads": False}
+"""Each thread keeps memory of its own."""
 
 
 class _Cut(NamedTuple):
@@ -43,6 +45,14 @@ class _Cut(NamedTuple):
     """0-based within the file."""
     offset: int
     length: int
+
+
+class _Batch(NamedTuple):
+    """One batch, decoded."""
+
+    first_row: int
+    """0-based within the file."""
+    batch: Any
 
 
 class ParquetBatches:
@@ -60,7 +70,7 @@ class ParquetBatches:
         self._spool: BinaryIO | None = None
         self._n_spooled_bytes = 0
         self._cuts: dict[int, list[_Cut]] = {}
-        self._last: tuple[_Cut, Any] | None = None
+        self._last: _Batch | None = None
         with self._mapped(), self._opened() as table:
             metadata = table.metadata
             sizes = [metadata.row_group(index).num_rows for index in range(metadata.num_row_groups)]
@@ -102,9 +112,7 @@ class ParquetBatches:
     def read(self, places: Sequence[Place], wanted: Sequence[str]) -> Iterator[dict[str, object]]:
         """The rows at the given places, with columns of the file."""
         for place in places:
-            with self._lock:
-                record = self._row(place.line - 1, wanted)
-            yield record
+            yield self._row(place.line - 1, wanted)
 
     def read_whole(
         self, places: Sequence[Place], columns: Sequence[str] | None = None
@@ -135,9 +143,7 @@ class ParquetBatches:
             with pq.ParquetFile(stream, buffer_size=_BUFFER_BYTES, pre_buffer=False) as table:
                 yield table
 
-    def _batches(
-        self, n_rows: int, columns: Sequence[str], row_group: int | None = None
-    ) -> Iterator[Any]:
+    def _batches(self, n_rows: int, columns: Sequence[str], row_group: int | None = None) -> Iterator[Any]:
         """Batches of at most so many rows; of one row group fewer, where these would be large."""
         # No columns would give no batches; the rows are still there, to be counted and refused.
         chosen = list(columns or self.columns[:1])
@@ -146,7 +152,8 @@ class ParquetBatches:
             if row_group is not None:
                 row_groups = [row_group]
                 n_rows = min(n_rows, _n_rows_at_once(table.metadata.row_group(row_group), chosen))
-            for batch in table.iter_batches(n_rows, row_groups=row_groups, columns=chosen, use_threads=n_rows >= HEAVY_BATCH_ROWS):
+            threads = {} if n_rows >= HEAVY_BATCH_ROWS else _ONE_THREAD
+            for batch in table.iter_batches(n_rows, row_groups=row_groups, columns=chosen, **threads):
                 if batch.nbytes > batch.num_rows * self._max_record_bytes:
                     size = f"{self._max_record_bytes // 1024**2} MiB"
                     raise InputError(f"{self.name}: {batch.num_rows} rows hold more than {size} each")
@@ -158,57 +165,77 @@ class ParquetBatches:
             return cast("list[dict[str, object]]", batch.to_pylist(maps_as_pydicts="strict"))
 
     def _row(self, row: int, wanted: Sequence[str]) -> dict[str, object]:
+        with self._lock:
+            last = self._last
+            if last is None or not last.first_row <= row < last.first_row + last.batch.num_rows:
+                self._last = last = None  # before the next one is decoded
+                self._last = last = self._loaded(row, wanted)
+            record = self._rows(last.batch.slice(row - last.first_row, 1))[0]
+            n_bytes = last.batch.nbytes
+            if last.batch.num_rows == 1:
+                self._last = last = None
+            _release(n_bytes)
+            return record
+
+    def _loaded(self, row: int, wanted: Sequence[str]) -> _Batch:
+        """The batch that has a row."""
         group = bisect_right(self._starts, row) - 1
         if group not in self._cuts:
-            self._cuts[group] = self._cut(group, wanted)
+            found = self._cut(group, wanted)
+            if isinstance(found, _Batch):
+                return found
+            self._cuts[group] = found
         cuts = self._cuts[group]
         cut = cuts[bisect_right(cuts, row, key=lambda each: each.first_row) - 1]
-        if self._last is None or self._last[0] != cut:
-            self._last = None  # before the next one is decoded
-            spool = self._open_spool()
-            spool.seek(cut.offset)
-            with self._mapped(), pa.ipc.open_stream(pa.py_buffer(spool.read(cut.length)), options=pa.ipc.IpcReadOptions(use_threads=False)) as reader:
-                self._last = (cut, reader.read_next_batch())
-        batch = self._last[1]
-        record = self._rows(batch.slice(row - cut.first_row, 1))[0]
-        if batch.num_rows == 1:
-            self._last = None
-        n_bytes = batch.nbytes
-        del batch
-        _release(n_bytes)
-        return record
-
-    def _cut(self, group: int, wanted: Sequence[str]) -> list[_Cut]:
         spool = self._open_spool()
-        options = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
-        cuts = []
-        largest = 0
-        row = self._starts[group]
+        spool.seek(cut.offset)
+        kept = pa.py_buffer(spool.read(cut.length))
+        with self._mapped(), pa.ipc.open_stream(kept, options=pa.ipc.IpcReadOptions(**_ONE_THREAD)) as reader:
+            return _Batch(cut.first_row, reader.read_next_batch())
+
+    def _cut(self, group: int, wanted: Sequence[str]) -> list[_Cut] | _Batch:
+        """Where the batches of a row group are kept; a large one that is all of it is as soon decoded again."""
+        row, stop = self._starts[group : group + 2]
+        cuts: list[_Cut] = []
         for batch in self._batches(HEAVY_BATCH_ROWS, wanted, group):
-            self._n_spooled_bytes += batch.nbytes
-            if self._n_spooled_bytes > MAX_SPOOL_BYTES:
-                raise InputError(f"{self.name}: expands beyond {MAX_SPOOL_BYTES / 1e9:.0f} GB")
-            sink = pa.BufferOutputStream()
-            with pa.ipc.new_stream(sink, batch.schema, options=options) as writer:
-                writer.write_batch(batch)
-            offset = spool.seek(0, 2)
-            try:
-                length = spool.write(sink.getvalue())
-                spool.flush()
-            except OSError as error:
-                message = f"{self.name}: cannot be kept in the temporary directory: {(error.strerror or '').lower()}"
-                raise OutputError(message, "point TMPDIR at a directory with space") from error
-            cuts.append(_Cut(row, offset, length))
+            if batch.nbytes >= _LARGE_BYTES and batch.num_rows == stop - row and not cuts:
+                return _Batch(row, batch)
+            cuts.append(self._kept(row, batch))
             row += batch.num_rows
-            largest = max(largest, batch.nbytes)
-            del batch, sink
-        _release(largest)
+            n_bytes = batch.nbytes
+            del batch
+            _release(n_bytes)
         return cuts
+
+    def _kept(self, row: int, batch: Any) -> _Cut:
+        self._n_spooled_bytes += batch.nbytes
+        if self._n_spooled_bytes > MAX_SPOOL_BYTES:
+            raise InputError(f"{self.name}: expands beyond {MAX_SPOOL_BYTES / 1e9:.0f} GB")
+        sink = pa.BufferOutputStream()
+        options = pa.ipc.IpcWriteOptions(compression="zstd", **_ONE_THREAD)
+        with pa.ipc.new_stream(sink, batch.schema, options=options) as writer:
+            writer.write_batch(batch)
+        spool = self._open_spool()
+        try:
+            offset = spool.seek(0, 2)
+            length = spool.write(sink.getvalue())
+            spool.flush()
+        except OSError as error:
+            raise self._unkept(error) from error
+        return _Cut(row, offset, length)
 
     def _open_spool(self) -> BinaryIO:
         if self._spool is None:
-            self._spool = cast("BinaryIO", tempfile.TemporaryFile())  # noqa: SIM115 - closed with the source
+            try:
+                self._spool = cast("BinaryIO", tempfile.TemporaryFile())  # noqa: SIM115 - closed with the source
+            except OSError as error:
+                raise self._unkept(error) from error
         return self._spool
+
+    def _unkept(self, error: OSError) -> OutputError:
+        reason = (error.strerror or str(error)).lower()
+        message = f"{self.name}: cannot be kept in the temporary directory: {reason}"
+        return OutputError(message, "point TMPDIR at a directory with space")
 
     @contextmanager
     def _mapped(self) -> Iterator[None]:
@@ -225,16 +252,16 @@ def _n_rows_at_once(row_group: Any, columns: Sequence[str]) -> int:
     chunks = (row_group.column(index) for index in range(row_group.num_columns))
     # A column's name may have dots, as paths of nested ones do.
     n_bytes = sum(
-        chunk.total_uncompressed_size
+        int(chunk.total_uncompressed_size)
         for chunk in chunks
         if any(f"{chunk.path_in_schema}.".startswith(f"{name}.") for name in columns)
     )
-    return max(_HEAVY_BATCH_BYTES * row_group.num_rows // max(n_bytes, 1), 1)
+    return max(_HEAVY_BATCH_BYTES * int(row_group.num_rows) // max(n_bytes, 1), 1)
 
 
 def _release(n_bytes: int) -> None:
     """Give free memory back after so many bytes were handled."""
-    if n_bytes >= _RELEASED_BYTES:
+    if n_bytes >= _LARGE_BYTES:
         pa.default_memory_pool().release_unused()
 
 

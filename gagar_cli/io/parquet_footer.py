@@ -79,10 +79,16 @@ class Footer:
 
     @property
     def metadata(self) -> dict[bytes, bytes]:
-        """The key-value metadata; keys without a value are left out."""
+        """The key-value metadata; keys without a value are left out.
+
+        Raises:
+            FooterRefusedError: a key is there twice.
+        """
         pairs = {}
         for entry in self._metadata_entries():
             key, value = thrift.get(entry, 1, bytes), thrift.get(entry, 2, bytes)
+            if key in pairs:
+                raise FooterRefusedError("the metadata has a key twice, of which readers take different ones")
             if key is not None and value is not None:
                 pairs[key] = value
         return pairs
@@ -101,7 +107,7 @@ class Footer:
         file new names, None leaves them out; `metadata` replaces values that are there.
 
         Raises:
-            FooterRefusedError: a column is to be left out of a file that is sorted.
+            FooterRefusedError: a column is to be left out of a file that is sorted, or is damaged.
         """
         dropped = {leaf for name, new in names.items() if new is None for leaf in self.columns[name]}
         if dropped and any(thrift.get(group.others, 4, ThriftList) for group in self.row_groups):
@@ -112,10 +118,13 @@ class Footer:
             if new is not None
             for leaf in self.columns[name]
         }
-        groups = [
-            self._extended_group(group, new, dropped, renamed)
-            for group, new in zip(self.row_groups, added, strict=True)
-        ]
+        try:
+            groups = [
+                self._extended_group(group, new, dropped, renamed)
+                for group, new in zip(self.row_groups, added, strict=True)
+            ]
+        except ThriftError as error:
+            raise FooterRefusedError(str(error)) from error
         made = thrift.put(self._fields, _SCHEMA, self._schema.extended(elements, names))
         orders = thrift.get(made, _ORDERS, ThriftList)
         if orders is not None:

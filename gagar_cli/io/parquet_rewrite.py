@@ -33,6 +33,7 @@ def rewrite_parquet(
         InputError: files of different columns, or a file that changed.
     """
     lost: set[str] = set()
+    first: Any = None
     schema: Any = None
     writer: Any = None
     first_row = 0
@@ -45,14 +46,17 @@ def rewrite_parquet(
                 if writer is None:
                     schema, columns = _extended(found, added)
                     writer = pq.ParquetWriter(stream, schema, compression=_codec(file))
-                elif not found.equals(pa.schema([schema.field(name) for name in found.names])):
+                    first = found
+                elif {*found} != {*first}:
                     raise InputError(
                         f"{show_path(shard)}: columns differ from those of {show_path(shards[0])}",
                         "copy such files one by one, or name the output `.jsonl`",
                     )
                 for table, start in _tables(file, lines, show_path(shard)):
                     part = added.slice(first_row + start, table.num_rows).to_arrow().cast(columns)
-                    arrays = [table.column(name) for name in names] + part.columns
+                    # In the order of the first file, which the others need not have.
+                    arrays = [table.column(names[found.get_field_index(name)]) for name in first.names]
+                    arrays += part.columns
                     writer.write_table(pa.table(arrays, schema=schema))
             first_row += len(lines)
     finally:

@@ -128,7 +128,8 @@ def _verify(path: str, expected: Sequence[str], added: pl.DataFrame) -> None:
             part = added[:, start : start + n_at_once]
             found = pl.read_parquet(path, columns=part.columns, use_pyarrow=False)
             is_right = is_right and found.schema == part.schema and found.equals(part, null_equal=True)
-    except (pl.exceptions.PolarsError, OSError) as error:
+    # A footer that is damaged in what was kept as it is may make the reader panic.
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         raise FooterRefusedError(f"the new file cannot be read: {error}") from error
     if not is_right:
         raise FooterRefusedError("the new file does not hold what was written")

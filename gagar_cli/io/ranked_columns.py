@@ -7,6 +7,7 @@ must agree in another.
 """
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +23,8 @@ _PLAIN = ("step", "group_id", "trajectory_id", "tier", "rank", "status", "weight
 _EMPTY = ("reason", "grader", "scores", "flags")
 """Columns that make a row more than a place, unless nothing is in them."""
 _PART_ROWS = 262_144
-_IGNORED = ("findings", "unproven", "rationale", "input_digest", "config_digest")
+_TEXTS = ("rationale", "input_digest", "config_digest")
+_LISTS = ("findings", "unproven")
 _TIERS = pl.Enum(TIERS)
 _LOW_BITS = np.uint64(2**32 - 1)
 _SHIFT = np.uint64(32)
@@ -35,19 +37,20 @@ def read_plain_rankings(path: str | None, *, hash_: Hash = hash_texts) -> pl.Dat
 
     `group` is a hash of step and group, `key` one of the group and the trajectory, `check` another of the trajectory.
     """
-    if path is None:
+    if path is None or not Path(path).is_file():
         return None
     if not path.lower().endswith((".parquet", ".pq")):
         from gagar_cli.io.ranked_lines import read_plain_lines
 
         return read_plain_lines(path, hash_=hash_)
     try:
-        schema = pl.read_parquet_schema(path)
+        # The file of just that name: no pattern, no address, and no columns from the names of folders.
+        wanted = pl.scan_parquet(Path(path).absolute(), glob=False, hive_partitioning=False)
+        schema = wanted.collect_schema()
         if not {"group_id", "trajectory_id", "tier", "rank"} <= schema.keys() or not _is_known(schema):
             return None
         names = [name for name in schema if name in _PLAIN]
-        wanted = pl.scan_parquet(path)
-        others = [pl.col(name).null_count() == pl.len() for name in schema if _is_to_be_empty(name)]
+        others = [_says_nothing(name, schema[name]) for name in schema if _is_in_doubt(name, schema[name])]
         if others and not wanted.select(pl.all_horizontal(others)).collect().item():
             return None
         parts: list[pl.DataFrame] = []
@@ -63,11 +66,25 @@ def read_plain_rankings(path: str | None, *, hash_: Hash = hash_texts) -> pl.Dat
 
 
 def _is_known(schema: Iterable[str]) -> bool:
-    return all(name in (*_PLAIN, *_IGNORED) or _is_to_be_empty(name) for name in schema)
+    return all(name in (*_PLAIN, *_TEXTS, *_LISTS) or _is_to_be_empty(name) for name in schema)
 
 
 def _is_to_be_empty(name: str) -> bool:
     return name in _EMPTY or name.startswith(("score_", "flag_"))
+
+
+def _is_in_doubt(name: str, dtype: pl.DataType) -> bool:
+    return name not in _PLAIN and (name not in _TEXTS or dtype != pl.String)
+
+
+def _says_nothing(name: str, dtype: pl.DataType) -> pl.Expr:
+    """Whether nothing is in a column, empty lists aside: what is in it may be out of place, and nobody would look."""
+    column = pl.col(name)
+    if name == "findings" and dtype == pl.String:
+        return column.fill_null("[]").eq("[]").all()
+    if name == "unproven" and isinstance(dtype, pl.List):
+        return column.list.len().fill_null(0).sum() == 0
+    return column.null_count() == pl.len()
 
 
 def _checked(table: pl.DataFrame, hash_: Hash) -> pl.DataFrame | None:
@@ -178,9 +195,11 @@ def lay_plain(
     found = match(Hashes(plain["key"].to_numpy(), plain["check"].to_numpy()), others)
     if found is None:
         known = pl.Series(of_groups.key).implode()
-        n_unknown = int((~plain["group"].unique().is_in(known)).sum())
+        unknown = plain.filter(~pl.col("group").is_in(known))
+        n_unknown = unknown["group"].n_unique()
         plain = plain.filter(pl.col("group").is_in(known))
-        if not n_unknown or not plain.height:
+        # Nobody else looks at candidates of unknown groups, which must not be named twice either.
+        if not n_unknown or not plain.height or unknown["key"].n_unique() < unknown.height:
             return None
         found = match(Hashes(plain["key"].to_numpy(), plain["check"].to_numpy()), others)
     if found is None:

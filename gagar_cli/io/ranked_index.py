@@ -7,6 +7,7 @@ the factors of the others. Lines for groups that the dump does not have are coun
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,8 +17,8 @@ from numpy.typing import NDArray
 from gagar_cli.core.judging import Trajectories, Verdicts
 from gagar_cli.core.ranking import GroupRanking
 from gagar_cli.io.dump import Dump
-from gagar_cli.io.ranked_columns import lay_plain
-from gagar_cli.io.ranked_records import lay_lines
+from gagar_cli.io.ranked_columns import LaidLines, lay_plain
+from gagar_cli.io.ranked_records import lay_lines, lay_none
 from gagar_cli.io.row_ids import Hash, hash_texts
 
 _INDEX_COLUMNS = (
@@ -86,7 +87,7 @@ def lay_rankings(
     laid = None if plain is None else lay_plain(plain, primary if apart is None else apart, hash_=hash_)
     del plain  # the hashes of millions of candidates, which nobody needs from here on
     if laid is None:
-        laid = lay_lines(rankings, primary if apart is None else _numbered(apart.whole()), dump, path)
+        laid = _lay_lines(rankings, primary, dump, path)
     segments = None
     rows = laid.entries["row"].to_numpy()
     if primary.height < dump.n_rows:
@@ -106,6 +107,18 @@ def lay_rankings(
         n_overridden=laid.n_overridden,
         segments=segments,
     )
+
+
+def _lay_lines(rankings: Iterable[GroupRanking], primary: pl.DataFrame, dump: Dump, path: str) -> LaidLines:
+    apart = dump.rows_apart
+    if apart is None:
+        return lay_lines(rankings, primary, dump, path)
+    lines = iter(rankings)
+    first = next(lines, None)
+    # The whole index takes many times the memory, for texts that nobody looks for where nothing is ranked.
+    if first is None:
+        return lay_none(apart.groups.height)
+    return lay_lines(chain((first,), lines), _numbered(apart.whole()), dump, path)
 
 
 def _primary(index: pl.DataFrame) -> pl.DataFrame:

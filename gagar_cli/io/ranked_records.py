@@ -48,6 +48,13 @@ def lay_lines(rankings: Iterable[GroupRanking], primary: pl.DataFrame, dump: Dum
     )
 
 
+def lay_none(n_groups: int) -> LaidLines:
+    """What no rankings at all say of so many groups."""
+    nothing = np.full(n_groups, None, dtype=np.object_)
+    entries = pl.DataFrame(schema={"row": pl.UInt32, **_SCHEMA})
+    return LaidLines(entries, Verdicts(np.zeros(n_groups, dtype=bool), nothing, nothing), n_unknown_groups=0)
+
+
 class _Lines:
     """Collects the lines of a rankings file, the last one of each group in force."""
 

@@ -78,7 +78,7 @@ class RowIds:
         """Take the ids of the next rows.
 
         Raises:
-            OutputError: the temporary directory is full.
+            OutputError: the temporary directory is full or cannot be written.
         """
         self._texts.append(texts)
         self.n_rows += len(texts)
@@ -86,7 +86,10 @@ class RowIds:
         if self.is_in_file:
             self._hashes.append(self._hash(texts))
         elif self._max_in_memory is not None and self.n_rows > self._max_in_memory:
-            self._stream = cast("BinaryIO", tempfile.TemporaryFile())  # noqa: SIM115 - closed with the dump
+            try:
+                self._stream = cast("BinaryIO", tempfile.TemporaryFile())  # noqa: SIM115 - closed with the dump
+            except OSError as error:
+                raise _unkept(error) from error
             self._hashes = [self._hash(each) for each in self._texts]
         if self.is_in_file and self._n_waiting >= _BLOCK_ROWS:
             self._write()
@@ -135,21 +138,43 @@ class RowIds:
         if offset + block.tell() > MAX_SPOOL_BYTES:
             raise InputError(f"the trajectory ids take more than {MAX_SPOOL_BYTES / 1e9:.0f} GB")
         try:
-            self._stream.write(block.getbuffer())
-            self._stream.flush()
+            _write_at(self._stream.fileno(), offset, block.getbuffer())
         except OSError as error:
-            reason = (error.strerror or str(error)).lower()
-            raise OutputError(
-                f"trajectory ids cannot be kept in the temporary directory: {reason}",
-                "point TMPDIR at a directory with space",
-            ) from error
+            raise _unkept(error) from error
         self._blocks.append(_Block(self.n_rows - self._n_waiting, offset, block.tell()))
         self._texts, self._n_waiting = [], 0
 
     def _read(self, number: int) -> pl.Series:
         """A block; the last one that was read is kept, for rows are mostly asked for in order."""
         if self._last is None or self._last[0] != number:
-            stream = cast("BinaryIO", self._stream)
-            text = os.pread(stream.fileno(), self._blocks[number].length, self._blocks[number].offset)
-            self._last = (number, pl.read_ipc_stream(BytesIO(text))[_NAME])
+            self._last = None  # before the next one is decoded
+            _, offset, length = self._blocks[number]
+            descriptor = cast("BinaryIO", self._stream).fileno()
+            self._last = (number, pl.read_ipc_stream(_read_at(descriptor, offset, length))[_NAME])
         return self._last[1]
+
+
+def _write_at(descriptor: int, offset: int, content: memoryview) -> None:
+    # Not through a buffer: what does not fit would be left in it, and fail again when the file is closed.
+    while content:
+        n_bytes = os.pwrite(descriptor, content, offset)
+        content, offset = content[n_bytes:], offset + n_bytes
+
+
+def _read_at(descriptor: int, offset: int, length: int) -> BytesIO:
+    """A block, in pieces: the system gives less than 2 GiB at once."""
+    made = BytesIO()
+    while made.tell() < length and (
+        piece := os.pread(descriptor, length - made.tell(), offset + made.tell())
+    ):
+        made.write(piece)
+    made.seek(0)
+    return made
+
+
+def _unkept(error: OSError) -> OutputError:
+    reason = (error.strerror or str(error)).lower()
+    return OutputError(
+        f"trajectory ids cannot be kept in the temporary directory: {reason}",
+        "point TMPDIR at a directory with space",
+    )

@@ -17,6 +17,10 @@ _DECODER = json.JSONDecoder(parse_int=str, parse_float=str, strict=False)
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 
 
+class NotAnObjectError(ValueError):
+    """A text that was taken for a JSON object and is none."""
+
+
 class _Member(NamedTuple):
     key: str
     key_text: str
@@ -34,7 +38,10 @@ def splice_members(text: str, members: Mapping[str, object], renamed: Mapping[st
     """The object's text with `members` at its end, in place of any that it has by these names.
 
     `renamed` gives old names to new ones: such a member keeps its value, unless the object has the new name already.
-    `text` is one valid JSON object.
+    `text` is one JSON object, which is only looked into where it may have one of the names.
+
+    Raises:
+        NotAnObjectError: it is none, or too deep.
 
     >>> splice_members('{"a": 1.50, "b": 2}', {"a": 0.5, "b": 3}, {"a": "a_input"})
     Spliced(text='{"a_input": 1.50, "a": 0.5, "b": 3}', replaced=frozenset({'b'}))
@@ -94,16 +101,38 @@ def _kept(
 
 
 def _members(text: str) -> Iterator[_Member]:
-    position = _skip_blank(text, text.index("{") + 1)
-    while text[position] != "}":
-        key, end = _DECODER.raw_decode(text, position)
-        key_text = text[position:end]
-        start = _skip_blank(text, _skip_blank(text, end) + 1)
-        _, end = _DECODER.raw_decode(text, start)
-        yield _Member(key, key_text, text[start:end])
-        position = _skip_blank(text, end)
-        if text[position] == ",":
-            position = _skip_blank(text, position + 1)
+    position = _pass("{", text, 0)
+    is_over = text.startswith("}", position)
+    while not is_over:
+        if not text.startswith('"', position):
+            raise NotAnObjectError("a member without a name")
+        key, end = _decode(text, position)
+        start = _pass(":", text, end)
+        _, stop = _decode(text, start)
+        yield _Member(str(key), text[position:end], text[start:stop])
+        position = _skip_blank(text, stop)
+        is_over = text.startswith("}", position)
+        if not is_over:
+            position = _pass(",", text, position)
+    if _skip_blank(text, position + 1) != len(text):
+        raise NotAnObjectError("text after the object")
+
+
+def _decode(text: str, position: int) -> tuple[object, int]:
+    try:
+        return _DECODER.raw_decode(text, position)
+    except json.JSONDecodeError as error:
+        raise NotAnObjectError(f"{error.msg[:1].lower()}{error.msg[1:]}") from error
+    except RecursionError as error:
+        raise NotAnObjectError("nested too deep") from error
+
+
+def _pass(mark: str, text: str, position: int) -> int:
+    """The position after a mark and the blank around it."""
+    position = _skip_blank(text, position)
+    if not text.startswith(mark, position):
+        raise NotAnObjectError(f"no {mark!r} where one is needed")
+    return _skip_blank(text, position + 1)
 
 
 def _skip_blank(text: str, position: int) -> int:

@@ -98,7 +98,7 @@ def write_frame(path: str, frame: pl.DataFrame) -> None:
 
 
 def write_frames(path: str, frames: Iterable[pl.DataFrame]) -> None:
-    """The same for a table in parts of the same columns, one of which is held at a time.
+    """The same for a table in parts of the same columns, one of which is held at a time; categories become texts.
 
     Raises:
         OutputError: it cannot be written.
@@ -112,9 +112,11 @@ def write_frames(path: str, frames: Iterable[pl.DataFrame]) -> None:
 
 
 def _write_parquet(stream: BinaryIO, frames: Iterator[pl.DataFrame]) -> None:
+    from gagar_cli.io.parquet_texts import CATEGORIES, as_texts, tell_texts
+
     first, second = next(frames), next(frames, None)
     if second is None:
-        first.write_parquet(stream, compression="zstd", compression_level=_LEVEL)
+        as_texts(first).write_parquet(stream, compression="zstd", compression_level=_LEVEL)
         return
     from polars.io.plugins import register_io_source
 
@@ -126,6 +128,8 @@ def _write_parquet(stream: BinaryIO, frames: Iterator[pl.DataFrame]) -> None:
 
     source = register_io_source(read, schema=first.schema)
     source.sink_parquet(stream, compression="zstd", compression_level=_LEVEL, row_group_size=first.height)
+    if pl.selectors.expand_selector(first, CATEGORIES):
+        tell_texts(stream, first.schema)
 
 
 def write_records(path: str, records: Iterable[Mapping[str, object]]) -> int:

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gagar_cli.core.grouping import REASONS, outline_groups
+from gagar_cli.core.grouping import REASONS, members_by_size, outline_groups
 
 
 @pytest.mark.parametrize(
@@ -40,3 +40,11 @@ def test_counts_are_those_of_each_group(rows: list[tuple[int, bool, bool]]) -> N
         assert outlines.n_rows[code] == len(members)
         assert outlines.n_valid[code] == sum(not is_invalid for _, _, is_invalid in members)
         assert outlines.n_passed[code] == sum(p and not i for _, p, i in members)
+
+
+@given(st.lists(st.integers(0, 6), max_size=30))
+def test_every_member_is_in_one_group_of_its_size(group: list[int]) -> None:
+    codes = np.array(group, dtype=np.int64)
+    made = [row.tolist() for members in members_by_size(codes) for row in members]
+    expected = [np.flatnonzero(codes == code).tolist() for code in range(7) if code in group]
+    assert made == sorted(expected, key=len)

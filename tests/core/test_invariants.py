@@ -71,3 +71,10 @@ def test_amplification_of_next_to_nothing_is_a_number() -> None:
     assert "a better factor or rank does not get more" not in [
         breach.detail for breach in find_breaches(tiny, made, np.array([0]))
     ]
+
+
+def test_a_group_counts_for_as_many_as_are_like_it() -> None:
+    moved = replace(gagar(BATCH), advantage=np.array([[0.75, 0.25, -0.25, -0.75]]))
+    effects = measure(BATCH, moved, np.array([3]))
+    assert (effects.n_changed_groups, effects.n_changed_failures, effects.max_amplification) == (3, 6, 1.5)
+    assert (effects.n_capped, measure(BATCH, moved).n_capped) == (3, 1)

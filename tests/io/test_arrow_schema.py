@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from gagar_cli.io.arrow_schema import extended_schema
+from gagar_cli.io.flatbuffer import Buffer, Scalar, Table, Vector, put_before
 from gagar_cli.io.parquet_schema import FooterRefusedError
 
 ADDED = pl.DataFrame(
@@ -46,6 +47,10 @@ def decode(encoded: bytes) -> pa.Schema:
     return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(encoded)))
 
 
+def every(schema: pa.Schema, names: Mapping[str, str | None]) -> dict[str, str | None]:
+    return {name: names.get(name, name) for name in schema.names}
+
+
 def expected(schema: pa.Schema, names: Mapping[str, str | None]) -> pa.Schema:
     kept = [
         field.with_name(new) for field in schema if (new := names.get(field.name, field.name)) is not None
@@ -70,7 +75,7 @@ def test_fields_and_metadata_stay_and_new_columns_follow(
     metadata: dict[bytes, bytes] | None, names: Mapping[str, str | None]
 ) -> None:
     schema = pa.schema(FIELDS, metadata=metadata)
-    made = decode(extended_schema(encode(schema), ADDED, names))
+    made = decode(extended_schema(encode(schema), ADDED, every(schema, names)))
     assert made.equals(expected(schema, names), check_metadata=True)
 
 
@@ -89,14 +94,15 @@ def test_random_choices_of_fields_again_and_again() -> None:
                 for name in schema.names
                 if draw.random() < 0.3 or name in ADDED.columns
             }
-            encoded, schema = extended_schema(encoded, ADDED, names), expected(schema, names)
+            encoded = extended_schema(encoded, ADDED, every(schema, names))
+            schema = expected(schema, names)
             assert decode(encoded).equals(schema, check_metadata=True)
 
 
 def test_a_message_of_old_writers_has_no_mark_before_its_length() -> None:
     schema = pa.schema(FIELDS)
     old = base64.b64encode(schema.serialize().to_pybytes()[4:])
-    assert decode(extended_schema(old, ADDED, {})).equals(expected(schema, {}))
+    assert decode(extended_schema(old, ADDED, every(schema, {}))).equals(expected(schema, {}))
 
 
 @pytest.mark.parametrize(
@@ -123,15 +129,81 @@ def test_a_new_column_of_another_type_is_refused() -> None:
 def test_damaged_bytes_are_refused_or_change_no_more_than_the_fields_they_are_in() -> None:
     draw = random.Random(3)
     message = pa.schema(FIELDS).serialize().to_pybytes()
+    names = every(pa.schema(FIELDS), {"reward": "r", "label": None})
     n_refused = 0
     for _ in range(3000):
         damaged = bytearray(message)
         for _ in range(draw.randrange(1, 5)):
             damaged[draw.randrange(8, len(damaged))] = draw.choice((0, 1, 127, 128, 255, draw.randrange(256)))
         try:
-            made = extended_schema(base64.b64encode(damaged), ADDED, {"reward": "r", "label": None})
+            made = extended_schema(base64.b64encode(damaged), ADDED, names)
         except FooterRefusedError:
             n_refused += 1
         else:
             assert bytes(damaged[8:]) in base64.b64decode(made)
     assert 0 < n_refused < 3000
+
+
+@pytest.mark.parametrize("names", [{}, {"a": "a"}, {"b": "b", "a": "a"}, {"a": "a", "b": "b", "c": "c"}])
+def test_a_schema_of_other_columns_is_refused(names: Mapping[str, str | None]) -> None:
+    schema = pa.schema([pa.field("a", pa.int64()), pa.field("b", pa.int64())])
+    with pytest.raises(FooterRefusedError, match="other columns than the file"):
+        extended_schema(encode(schema), ADDED, names)
+
+
+def random_type(draw: random.Random, depth: int) -> pa.DataType:
+    plain = [pa.int8(), pa.uint64(), pa.float16(), pa.string(), pa.large_binary(), pa.date64(), pa.time64("ns"),
+             pa.decimal256(40, 5), pa.month_day_nano_interval(), pa.timestamp("s"), pa.uuid(), pa.json_()]  # fmt: skip
+    if depth == 0 or draw.random() < 0.4:
+        return draw.choice(plain)
+    inner = [
+        pa.field(draw.choice(("a", "", "ё", "x" * draw.randrange(40))), random_type(draw, depth - 1), draw.random() < 0.5,
+                 metadata=random_metadata(draw))
+        for _ in range(draw.randrange(1, 4))
+    ]  # fmt: skip
+    return draw.choice(
+        [
+            pa.struct(inner),
+            pa.list_(inner[0]),
+            pa.large_list(inner[0]),
+            pa.list_(inner[0], draw.randrange(1, 5)),
+            pa.list_view(inner[0]),
+            pa.map_(pa.string(), inner[0].type),
+            pa.dictionary(pa.int16(), pa.large_string(), ordered=draw.random() < 0.5),
+            pa.dense_union(inner),
+            pa.run_end_encoded(pa.int32(), pa.string()),
+        ]
+    )
+
+
+def random_metadata(draw: random.Random) -> dict[bytes, bytes] | None:
+    if draw.random() < 0.5:
+        return None
+    return {draw.randbytes(draw.randrange(9)): draw.randbytes(draw.randrange(70)) for _ in range(3)}
+
+
+def test_random_schemas_of_nested_fields_and_metadata_of_any_size() -> None:
+    draw = random.Random(8)
+    for _ in range(300):
+        fields = [
+            pa.field(
+                f"c{number}{'x' * draw.randrange(9)}", random_type(draw, 3), metadata=random_metadata(draw)
+            )
+            for number in range(draw.randrange(6))
+        ]
+        schema = pa.schema(fields, metadata=random_metadata(draw))
+        names = every(schema, {name: draw.choice((None, "new", name)) for name in schema.names[:1]})
+        made = decode(extended_schema(encode(schema), ADDED, names))
+        assert made.equals(expected(schema, names), check_metadata=True)
+
+
+def test_a_schema_of_the_other_byte_order_stays_one() -> None:
+    """The flag is a slot of the schema's table; pyarrow neither writes nor shows it."""
+    content = put_before(
+        Table({0: Scalar("h", 4), 1: Scalar("B", 1), 2: Table({0: Scalar("h", 1), 1: Vector([])})}), b""
+    )
+    message = b"\xff\xff\xff\xff" + len(content).to_bytes(4, "little") + content
+    made = Buffer(base64.b64decode(extended_schema(base64.b64encode(message), ADDED, {}))[8:])
+    schema = made.reference(made.root, 2)
+    assert schema is not None
+    assert made.scalar(schema, 0, "h", 0).value == 1

@@ -10,6 +10,7 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
+from gagar_cli.errors import InputError
 from gagar_cli.io.dump import open_dump
 from gagar_cli.io.full_copy import write_full_copy
 from gagar_cli.io.parquet_footer import read_footer
@@ -118,3 +119,29 @@ def test_a_copy_needs_no_pyarrow(tmp_path: Path, suffix: str) -> None:
     )
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert run.stdout == "False\n"
+
+
+@pytest.mark.parametrize(
+    "broken", [b'"tier": [1]}{"b": 2', b'"tier": [1 2]', b'"tier": ' + b"[" * 9999 + b"]" * 9999]
+)
+def test_a_line_that_is_broken_beside_a_replaced_column_is_refused(tmp_path: Path, broken: bytes) -> None:
+    """The scan for the index does not look there."""
+    dump, output = tmp_path / "dump.jsonl", tmp_path / "out.jsonl"
+    lines = [
+        b'{"group_id": "g", "trajectory_id": "t%d", "messages": ["%s"], "reward": 1.0}' % (row, b"x" * 9000)
+        for row in range(4)
+    ]
+    lines[2] = lines[2].replace(b'"messages"', broken + b', "messages"')
+    dump.write_bytes(b"\n".join(lines) + b"\n")
+    with pytest.raises(InputError, match=r"dump\.jsonl:3: cannot be copied with other members"):
+        copy([dump], output, added(4), is_index_only=True)
+    assert not output.exists()
+
+
+def test_a_copy_of_a_copy_keeps_its_size(tmp_path: Path) -> None:
+    dump, names = tmp_path / "dump.jsonl", [tmp_path / f"copy{number}.jsonl" for number in range(4)]
+    frame(advantage=[9.0] * N_ROWS, text=["y" * 9000] * N_ROWS).write_ndjson(dump)
+    for source, output in zip([dump, *names], names, strict=False):
+        copy([source], output, added(), is_index_only=True)
+    assert names[1].read_bytes() == names[2].read_bytes() == names[3].read_bytes()
+    assert pl.read_ndjson(names[3])["advantage_input"].to_list() == [9.0] * N_ROWS

@@ -153,3 +153,13 @@ def test_numbers_that_json_lacks_are_written_as_null() -> None:
 def test_a_shown_value_is_short_and_harmless() -> None:
     assert show_value("a\x1b[31m\n") == '"a\\u001b[31m\\n"'
     assert len(show_value("x" * 1000)) == 80
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b"\xef\xbb\xbf" + b"x" * 30 + b"\n", b"x" * 10 + b"\r\r\r\n"],
+    ids=["mark before it", "returns behind it"],
+)
+def test_a_long_line_that_looks_short_where_reading_stops_is_one_line(text: bytes) -> None:
+    lines = list(read_lines(io.BytesIO(text + b"{}\n"), max_record_bytes=10))
+    assert [(line.number, line.is_too_long) for line in lines] == [(1, True), (2, False)]

@@ -1,6 +1,11 @@
 """Lines read by their ends, against the whole parse."""
 
-from collections.abc import Iterator
+import errno
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -90,6 +95,10 @@ def test_long_lines_of_a_known_layout_are_not_parsed_whole(tmp_path: Path) -> No
         pytest.param(long_line().replace(b'"user"', b'{"reward": 2}'), id="a name further in"),
         pytest.param(
             long_line().replace(b'"messages"', b'"st\\u0065p": [1], "messages"'), id="a name in escapes"
+        ),
+        pytest.param(
+            long_line().replace(b'"messages"', b'"a": [1], "end_of_group": true, "messages"'),
+            id="a mark in the middle",
         ),
         pytest.param(long_line().replace(b"xxxx", b"\xff", 1), id="no UTF-8"),
         pytest.param(long_line()[:-1], id="no brace"),
@@ -203,3 +212,83 @@ def test_clean_lines_have_none_of_the_other_names(
     for offset in found:
         assert {"tier", "rank"}.isdisjoint(name for name, _ in members(by_offset[offset]))
     assert len(found) > N_OBJECTS / 50
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda dump: os.truncate(dump, 30_000), id="truncated"),
+        pytest.param(lambda dump: os.truncate(dump, 0), id="emptied"),
+        pytest.param(lambda dump: dump.write_bytes(long_line(step=1) * 100), id="written again"),
+    ],
+)
+def test_a_file_that_changes_meanwhile_is_an_error(
+    tmp_path: Path, small_windows: None, change: Callable[[Path], object]
+) -> None:
+    dump = tmp_path / "dump.jsonl"
+    dump.write_bytes((long_line() + b"\n") * 20)
+    lines = skim(dump)
+    next(lines)
+    change(dump)
+    with pytest.raises(OSError, match="changed while it was read"):
+        list(lines)
+    assert threading.active_count() == 1
+
+
+def test_errors_of_the_reading_thread_arrive_and_no_thread_stays(
+    tmp_path: Path, small_windows: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dump = tmp_path / "dump.jsonl"
+    dump.write_bytes((long_line() + b"\n") * 20)
+
+    def fail(descriptor: int, buffers: list[memoryview], offset: int) -> int:
+        if offset > 90_000:
+            raise OSError(errno.EIO, "input/output error")
+        return preadv(descriptor, buffers, offset)
+
+    preadv = os.preadv
+    monkeypatch.setattr(os, "preadv", fail)
+    with pytest.raises(OSError, match="input/output error"):
+        list(skim(dump))
+    assert threading.active_count() == 1
+
+
+def test_a_scan_that_is_left_leaves_no_thread(tmp_path: Path, small_windows: None) -> None:
+    dump = tmp_path / "dump.jsonl"
+    dump.write_bytes((long_line() + b"\n") * 20)
+    lines = skim(dump)
+    next(lines)
+    lines.close()  # type: ignore[attr-defined]
+    assert threading.active_count() == 1
+
+
+def test_reads_that_give_less_than_they_were_asked_for_tear_no_line(
+    tmp_path: Path, small_windows: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dump = tmp_path / "dump.jsonl"
+    dump.write_bytes((long_line() + b"\n") * 7)
+    expected = list(skim(dump))
+    preadv = os.preadv
+    monkeypatch.setattr(os, "preadv", lambda fd, buffers, at: preadv(fd, [buffers[0][:777]], at))
+    assert list(skim(dump)) == expected
+    assert len(expected) == 7
+
+
+def test_ctrl_c_does_not_wait_for_a_line_without_end(tmp_path: Path) -> None:
+    dump = tmp_path / "dump.jsonl"
+    with dump.open("wb") as stream:
+        stream.truncate(200 * 1024**3)
+    script = (
+        "import signal, threading, os\n"
+        "from gagar_cli.io.jsonl_skim import skim_lines\n"
+        f"stream = open({str(dump)!r}, 'rb')\n"
+        "threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
+        "try:\n"
+        "    list(skim_lines(stream, ['reward'], lambda line: {}, max_record_bytes=10**6))\n"
+        "except KeyboardInterrupt:\n"
+        "    print('interrupted')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=10, check=True
+    )
+    assert done.stdout == "interrupted\n"

@@ -8,8 +8,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from gagar_cli.io import parquet_thrift as thrift
 from gagar_cli.io.parquet_footer import Footer, read_footer
 from gagar_cli.io.parquet_schema import FooterRefusedError
+from gagar_cli.io.parquet_thrift import Field, ThriftList
 
 TABLE = pa.table(
     {
@@ -66,3 +68,35 @@ def test_damaged_footers_are_refused_or_come_back_as_they_were(tmp_path: Path) -
         else:
             assert footer.encode(None) == damaged
     assert n_refused > 300
+
+
+def footer_fields(path: Path) -> list[Field]:
+    with path.open("rb") as stream:
+        text, _ = read_footer(stream)
+    return thrift.decode_struct(text)[0]
+
+
+def test_row_groups_of_negative_size_are_refused(tmp_path: Path) -> None:
+    """With another one of too many rows they would add up to those of the file."""
+    pq.write_table(TABLE, tmp_path / "old.parquet", row_group_size=10)
+    fields = footer_fields(tmp_path / "old.parquet")
+    groups = thrift.get(fields, 4, ThriftList)
+    assert groups is not None
+    for sizes, is_refused in (([10, 10], False), ([10**15, 20 - 10**15], True)):
+        resized = [thrift.put(group, 3, size) for group, size in zip(groups.values, sizes, strict=True)]  # type: ignore[arg-type]
+        text = thrift.encode_struct(thrift.put(fields, 4, ThriftList(groups.kind, list(resized))))
+        if is_refused:
+            with pytest.raises(FooterRefusedError, match="do not have the rows"):
+                Footer(text)
+        else:
+            assert Footer(text).n_rows == 20
+
+
+def test_a_key_that_is_there_twice_is_refused(tmp_path: Path) -> None:
+    pq.write_table(TABLE, tmp_path / "old.parquet")
+    fields = footer_fields(tmp_path / "old.parquet")
+    entries = thrift.get(fields, 5, ThriftList)
+    assert entries is not None
+    twice = ThriftList(entries.kind, entries.values * 2)
+    with pytest.raises(FooterRefusedError, match="a key twice"):
+        _ = Footer(thrift.encode_struct(thrift.put(fields, 5, twice))).metadata

@@ -112,3 +112,12 @@ def test_numbers_are_zigzag_varints() -> None:
         b"\x80\x01",
         b"\xff" * 9 + b"\x01",
     ]
+
+
+@pytest.mark.parametrize(
+    "text", [b"\x15\x02\x05\x02\x02\x00", b"\x25\x02\x05\x02\x02\x00", b"\x05\x00\x02\x00"]
+)
+def test_fields_that_are_there_twice_or_out_of_order_are_refused(text: bytes) -> None:
+    """Readers take the last one, and what is put in place of one would be another."""
+    with pytest.raises(ThriftError, match="out of order"):
+        thrift.decode_struct(text)

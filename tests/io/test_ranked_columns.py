@@ -74,14 +74,26 @@ def as_lists(ranked: RankedIndex) -> list[Any]:
         {"status": ["graded", None, "graded"], "weighted_score": [4.5, None, 1.0]},
         {"group_id": ["g", "g", "unknown"]},
         {"rationale": ["x", None, "y"], "flag_regression": pl.Series([None] * 3, dtype=pl.Boolean)},
+        {"findings": ["[]", None, "[]"], "unproven": pl.Series([[], None, []], dtype=pl.List(pl.String))},
     ],
-    ids=["bare", "steps", "status and score", "unknown group", "empty columns"],
+    ids=["bare", "steps", "status and score", "unknown group", "empty columns", "empty lists"],
 )
 def test_plain_tables_are_laid_as_one_by_one(tmp_path: Path, dump: Path, more: dict[str, Any]) -> None:
     rankings = tmp_path / "r.parquet"
     table(**more).write_parquet(rankings)
     plain = read_plain_rankings(str(rankings))
     assert plain is not None
+    assert as_lists(lay(dump, rankings, is_plain=True)) == as_lists(lay(dump, rankings, is_plain=False))
+
+
+def test_the_name_of_a_table_is_no_pattern_and_its_folder_no_column(tmp_path: Path, dump: Path) -> None:
+    rankings = tmp_path / "step=7" / "r[12].parquet"
+    rankings.parent.mkdir()
+    table().write_parquet(rankings)
+    table(tier=["T2", "T1", "T1"]).write_parquet(rankings.with_name("r1.parquet"))
+    plain = read_plain_rankings(str(rankings))
+    assert plain is not None
+    assert not plain["has_step"].any()
     assert as_lists(lay(dump, rankings, is_plain=True)) == as_lists(lay(dump, rankings, is_plain=False))
 
 
@@ -119,6 +131,9 @@ def test_random_tables_are_laid_as_one_by_one(tmp_path: Path) -> None:
         {"score_approach": [None, 3, None]},
         {"grader": [None, "{}", None]},
         {"something_else": [1, 2, 3]},
+        {"rationale": [None, 1, None]},
+        {"findings": ["[]", "no JSON", None]},
+        {"unproven": [[], ["x"], None]},
     ],
 )
 def test_tables_that_are_not_plain_go_the_slow_way(tmp_path: Path, more: dict[str, Any]) -> None:
@@ -132,6 +147,7 @@ def test_tables_that_are_not_plain_go_the_slow_way(tmp_path: Path, more: dict[st
         ({"trajectory_id": ["a", "c", "a"]}, 'trajectory "c" did not pass'),
         ({"trajectory_id": ["a", "z", "a"]}, 'trajectory "z" is not in the dump'),
         ({"trajectory_id": ["a", "a", "a"]}, 'names trajectory "a" twice'),
+        ({"group_id": ["x", "x", "h"], "trajectory_id": ["a", "a", "a"]}, 'names trajectory "a" twice'),
         ({"group_id": ["x", "y", "z"]}, "none of its 3 groups is in the dump"),
     ],
 )

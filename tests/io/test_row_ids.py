@@ -1,7 +1,9 @@
 """Ids in memory and ids in a file give the same texts and hashes."""
 
 import resource
+import tempfile
 from contextlib import closing
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -74,3 +76,11 @@ def test_a_temporary_directory_that_cannot_be_written_is_told() -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         ids.close()
+
+
+def test_a_temporary_directory_that_is_not_there_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+    with pytest.raises(OutputError, match="temporary directory: no such file or directory"):
+        RowIds(0).append(pl.Series(["a"]))

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gagar_cli.io.splice import splice_members
+from gagar_cli.io.splice import NotAnObjectError, splice_members
 
 KEPT_AS = {"a": "a_input"}
 NAMES = st.sampled_from(["a", "a_input", "b", "c", 'q"', "é", "\\"])
@@ -55,3 +55,23 @@ def test_lost_values_are_told() -> None:
 def test_number_of_many_digits_is_no_problem() -> None:
     digits = "9" * 5000
     assert splice_members(f'{{"a": {digits}}}', {"a": 0}, KEPT_AS).text == f'{{"a_input": {digits}, "a": 0}}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": 1}{"b": 2}',
+        '{"a": 1} x}',
+        '{"a": 1, "b"; 2}',
+        '{"a": 1 "b": 2}',
+        '{"a": 1, 2: 3}',
+        '{"a": 1,}',
+        '{"a": 1',
+        '{"a": nul}',
+        '[{"a": 1}]',
+        '{"a": ' + "[" * 100_000 + "]" * 100_000 + "}",
+    ],
+)
+def test_what_is_not_one_object_is_refused_before_a_byte_is_lost(text: str) -> None:
+    with pytest.raises(NotAnObjectError):
+        splice_members(text, {"a": 0}, KEPT_AS)
