@@ -191,6 +191,7 @@ def test_entry_for_anything_but_a_passing_trajectory_is_refused(
     with pytest.raises(InputError) as caught:
         bench.run([*SEED, attempt("i", resolved=None)], [line(entry("a"), entry("b"), candidate)])
     assert message in caught.value.message
+    assert ("gagar convert" in str(caught.value.hint)) == ("not in the dump" in message)
     assert not bench.output.exists()
 
 

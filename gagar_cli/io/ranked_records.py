@@ -19,6 +19,11 @@ from gagar_cli.io.dump import Dump
 from gagar_cli.io.ranked_columns import LaidLines
 
 _CHUNK_ROWS = 8192
+_COMPLETE_HINT = "a ranking holds every passing trajectory of its group once, and no other"
+_UNKNOWN_HINT = (
+    "ids that the records lack are made from folder, file and line: read the same paths as when grading, "
+    "or make them part of the dump with `gagar convert` before"
+)
 _SCHEMA: dict[str, type[pl.DataType]] = {
     "line": pl.Int64,
     "group": pl.UInt32,
@@ -174,7 +179,7 @@ def _find_entries(entries: pl.DataFrame, primary: pl.DataFrame, dump: Dump, path
         what = "is ranked twice" if is_twice else _describe(first, dump)
         raise InputError(
             f"{place}: trajectory {_show(first['trajectory_id'])} {what}{others}",
-            "a ranking holds every passing trajectory of its group once, and no other",
+            _UNKNOWN_HINT if first["row"] is None else _COMPLETE_HINT,
         )
     return found
 
