@@ -154,7 +154,8 @@ class GroupJudging:
         try:
             outcome = await judge(workspace, checks, self.talks, self.rules)
         except VerdictError as error:
-            return error
+            # Its frames hold the group, and one of them would hold the error.
+            return error.with_traceback(None)
         finally:
             await _close(checks)
         return Round(seed, workspace, outcome)
