@@ -1,13 +1,15 @@
-"""Random and long JSON lines for tests of whatever reads them by their ends. `GAGAR_FUZZ_OBJECTS` sets how many."""
+"""Random and long JSON lines for tests of whatever reads them by their ends."""
 
 import json
-import os
 import random
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
+
 NAMES = ("group_id", "trajectory_id", "reward", "resolved", "step")
-N_OBJECTS = int(os.environ.get("GAGAR_FUZZ_OBJECTS", "3000"))
+COUNTED = pytest.mark.parametrize("n_objects", [3000, pytest.param(60_000, marks=pytest.mark.slow)])
+"""How many random objects a test takes."""
 BITS = (
     "plain text ", '"', "\\", "{", "}", "[", "]", ",", ": ", ', "reward": 0}', '"reward"', "\\u0072eward", "é", "\u2028",
     "\n", "\t", "\x1b", "\ud83d\ude00".encode("utf-16", "surrogatepass").decode("utf-16"), "</s>", '{"step": 3}',

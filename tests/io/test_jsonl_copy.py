@@ -8,7 +8,7 @@ import pytest
 
 from gagar_cli.io import jsonl_edges
 from gagar_cli.io.jsonl_copy import CleanSpan, LineSplicer, read_spans
-from tests.io.random_lines import N_OBJECTS, Writer, members
+from tests.io.random_lines import COUNTED, Writer, members
 
 
 def splice(lines: Sequence[bytes], added: Sequence[Mapping[str, object]]) -> tuple[list[bytes], set[str]]:
@@ -23,10 +23,11 @@ def splice(lines: Sequence[bytes], added: Sequence[Mapping[str, object]]) -> tup
     return made, splicer.replaced
 
 
-def test_spliced_lines_hold_the_same_members(monkeypatch: pytest.MonkeyPatch) -> None:
+@COUNTED
+def test_spliced_lines_hold_the_same_members(monkeypatch: pytest.MonkeyPatch, n_objects: int) -> None:
     monkeypatch.setattr(jsonl_edges, "MIN_LINE_BYTES", 40)
     writer = Writer(9)
-    records = [writer.record() for _ in range(N_OBJECTS // 3)]
+    records = [writer.record() for _ in range(n_objects)]
     for record in records:
         for name in ("advantage", "advantage_input", "tier"):
             if writer.draw.random() < 0.2:

@@ -16,7 +16,7 @@ from gagar_cli.errors import InputError
 from gagar_cli.io import jsonl_edges, jsonl_skim
 from gagar_cli.io.jsonl import Line, parse_line, read_lines
 from gagar_cli.io.jsonl_skim import CleanLines, skim_lines
-from tests.io.random_lines import N_OBJECTS, NAMES, Writer, long_line, members
+from tests.io.random_lines import COUNTED, NAMES, Writer, long_line, members
 
 
 @pytest.fixture
@@ -43,15 +43,16 @@ def skim(path: Path, n_whole: list[Line] | None = None, **more: Any) -> Iterator
         yield from skim_lines(stream, NAMES, parse, **{"max_record_bytes": 10**6, **more})
 
 
+@COUNTED
 @pytest.mark.parametrize("window", [32, 100, 2048])
 def test_names_are_what_the_whole_parse_finds(
-    tmp_path: Path, small_windows: None, monkeypatch: pytest.MonkeyPatch, window: int
+    tmp_path: Path, small_windows: None, monkeypatch: pytest.MonkeyPatch, window: int, n_objects: int
 ) -> None:
     monkeypatch.setattr(jsonl_edges, "_WINDOW_BYTES", window)
     monkeypatch.setattr(jsonl_edges, "_FIRST_WINDOW_BYTES", window // 2)
     writer = Writer(window)
     dump = tmp_path / "dump.jsonl"
-    n_objects = N_OBJECTS // 3
+    n_objects //= 3  # for each window
     dump.write_bytes(b"".join(writer.line(writer.record()) + b"\n" for _ in range(n_objects)))
     n_whole: list[Line] = []
     skimmed = list(skim(dump, n_whole))
@@ -185,13 +186,14 @@ def test_a_line_is_clean_whose_middle_cannot_have_the_other_names(tmp_path: Path
     assert list(clean.offsets) == [places[1].offset, places[5].offset]
 
 
+@COUNTED
 def test_clean_lines_have_none_of_the_other_names(
-    tmp_path: Path, small_windows: None, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, small_windows: None, monkeypatch: pytest.MonkeyPatch, n_objects: int
 ) -> None:
     monkeypatch.setattr(jsonl_edges, "_WINDOW_BYTES", 100)
     monkeypatch.setattr(jsonl_edges, "_FIRST_WINDOW_BYTES", 50)
     writer = Writer(4)
-    records = [writer.record() for _ in range(N_OBJECTS)]
+    records = [writer.record() for _ in range(n_objects)]
     for record in records:
         for name in ("tier", "rank", "step_2"):
             if writer.draw.random() < 0.05:
@@ -211,7 +213,7 @@ def test_clean_lines_have_none_of_the_other_names(
     assert found <= by_offset.keys()
     for offset in found:
         assert {"tier", "rank"}.isdisjoint(name for name, _ in members(by_offset[offset]))
-    assert len(found) > N_OBJECTS / 50
+    assert len(found) > n_objects / 50
 
 
 @pytest.mark.parametrize(
