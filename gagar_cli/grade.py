@@ -19,13 +19,13 @@ from gagar_cli.core.ranking import GroupRanking
 from gagar_cli.core.schema import Group
 from gagar_cli.core.sharding import Shard, parse_shard
 from gagar_cli.core.spending import Budget, Prices, spending_of
-from gagar_cli.errors import UsageError
+from gagar_cli.errors import InputError, UsageError
 from gagar_cli.grader.client import EndpointSettings
 from gagar_cli.grader.loop import GroupLimits
 from gagar_cli.grader.prompts import prompt_version
 from gagar_cli.grader.rules import GradingRules
 from gagar_cli.grading_plan import Job, Plan, plan_groups
-from gagar_cli.grading_record import RunRecord, digest_group
+from gagar_cli.grading_record import RunRecord, digest_group, left_out
 from gagar_cli.grading_summary import GradeResult, summarise
 from gagar_cli.group_grading import GroupGrader, GroupGraderSettings
 from gagar_cli.interrupts import run_interruptibly
@@ -205,7 +205,7 @@ class _Run:
         settings, record = self._settings, self._record
         checks = self._plan.checks if settings.max_groups is None else ()
         jobs = (*self._plan.jobs[: settings.max_groups], *checks)
-        image = (await asyncio.to_thread(jobs[0].read, self._dump)).task.docker_image if jobs else None
+        image = await asyncio.to_thread(self._first_image, jobs)
         async with GroupGrader(settings.grader, dump_image=image) as grader:
             record.open(settings.record(grader.backend.name))
             checked = {job.key for job in checks}
@@ -228,6 +228,15 @@ class _Run:
                 *grader.notes,
             ],
         )
+
+    def _first_image(self, jobs: tuple[Job, ...]) -> str | None:
+        for job in jobs:
+            try:
+                return job.read(self._dump).task.docker_image
+            except InputError:
+                if self._settings.read.on_bad_record == "fail":
+                    raise
+        return None
 
     async def _grade_jobs(self, jobs: tuple[Job, ...], grader: GroupGrader) -> None:
         waiting = iter(jobs)
@@ -255,9 +264,13 @@ class _Run:
 
     async def _grade_job(self, job: Job, grader: GroupGrader) -> GroupRanking | None:
         """The ranking of one group; None where the run's budget left no room for it."""
-        loop = asyncio.get_running_loop()
-        group, input_digest = await loop.run_in_executor(self._reader, _read_group, job, self._dump)
-        record, settings = self._record, self._settings
+        loop, record, settings = asyncio.get_running_loop(), self._record, self._settings
+        try:
+            group, input_digest = await loop.run_in_executor(self._reader, _read_group, job, self._dump)
+        except InputError as error:
+            ranking = left_out(job.key, error, settings.read, record.config_digest)
+            await record.keep(ranking)
+            return ranking
         earlier = record.settled(job.key, input_digest, owed=(LATE,))
         if earlier is not None:
             self._n_resumed += 1

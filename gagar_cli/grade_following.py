@@ -22,7 +22,7 @@ from gagar_cli.core.text import counted
 from gagar_cli.errors import InputError
 from gagar_cli.grade import GradeSettings, check_settings, finished, wanted_columns
 from gagar_cli.grading_plan import CHECKED_REASONS, Job, Plan, skip_reason
-from gagar_cli.grading_record import RunRecord, digest_group
+from gagar_cli.grading_record import RunRecord, digest_group, left_out
 from gagar_cli.grading_summary import GradeResult, summarise
 from gagar_cli.group_grading import GroupGrader
 from gagar_cli.interrupts import run_interruptibly
@@ -258,7 +258,11 @@ class _Following:
             reason = skip_reason(members)
             is_read = reason is None or reason in CHECKED_REASONS[settings.rules.integrity]
             wanted = [each for each in members if not each.invalid and (each.is_eligible or not each.passed)]
-            read = await asyncio.to_thread(_read, self._dump, key, wanted) if is_read else None
+            try:
+                read = await asyncio.to_thread(_read, self._dump, key, wanted) if is_read else None
+            except InputError as error:
+                await record.keep(left_out(key, error, settings.read, record.config_digest))
+                return
         if read is None:
             await record.keep(GroupRanking(key, "skipped", reason))
             return
@@ -288,9 +292,8 @@ class _Following:
 
     def _notes(self) -> list[str]:
         notes = list(self._dump.notes)
-        if self._dump.n_bad_records:
-            what = counted(self._dump.n_bad_records, "bad record was", "bad records were")
-            notes.append(f"{what} left out")
+        if n_bad := self._dump.n_bad_records:
+            notes.append(f"{counted(n_bad, 'bad record was', 'bad records were')} left out")
         notes += [f"--eligible names {name}, which no record has" for name in self._dump.missing_columns]
         return notes
 

@@ -16,16 +16,19 @@ from gagar_cli.core.overriding import is_overridden
 from gagar_cli.core.ranking import GroupRanking
 from gagar_cli.core.schema import Group, GroupKey, Message, Task, Trajectory
 from gagar_cli.core.spending import Spending, spending_of
-from gagar_cli.errors import OutputError
+from gagar_cli.core.text import escape_untrusted, shorten
+from gagar_cli.errors import InputError, OutputError
 from gagar_cli.grader.session import OWED_REASONS
 from gagar_cli.io.conversations import ConversationLog
 from gagar_cli.io.ledger import Ledger
 from gagar_cli.io.patient_stdout import PatientStdout
 from gagar_cli.io.rankings import ranking_from_record, ranking_to_record
+from gagar_cli.io.read_options import ReadOptions
 
 Messages = Sequence[Mapping[str, Any]]
 
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=str)
+_REASON_CHARS = 300
 _PIECE_CHARS = 256_000
 _LONG_CHARS = 4_000
 """Of a content that is encoded by itself."""
@@ -182,6 +185,18 @@ class RunRecord:
         for _, record in records:
             if self._stdout is not None and not self._stdout.write(record):
                 raise BrokenPipeError
+
+
+def left_out(key: GroupKey, error: InputError, options: ReadOptions, config_digest: str) -> GroupRanking:
+    """The line of a group of which a record cannot be read.
+
+    Raises:
+        InputError: that error, where bad records are not to be skipped.
+    """
+    if options.on_bad_record == "fail":
+        raise error
+    reason = shorten(escape_untrusted(f"bad_record: {error.message}", keep_newlines=False), _REASON_CHARS)
+    return GroupRanking(key, "ungraded", reason, config_digest=config_digest)
 
 
 def is_owed(ranking: GroupRanking, more_reasons: Collection[str] = ()) -> bool:

@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 import zstandard
 
-from gagar_cli.errors import EndpointError, OutputError, UsageError
+from gagar_cli.errors import EndpointError, InputError, OutputError, UsageError
 from gagar_cli.grade import GradeSettings, run
 from gagar_cli.grader.client import EndpointSettings
 from gagar_cli.grader.loop import GroupLimits
@@ -212,6 +212,21 @@ def test_segments_of_one_trajectory_count_once(dump, settings):
         "".join(json.dumps(record) + "\n" for record in [*({**one, "segment": 0} for one in records), *later])
     )
     assert run(settings).n_trajectories == 28
+
+
+def test_a_record_that_cannot_be_read_costs_its_group_only_where_bad_ones_are_skipped(dump, settings):
+    records = demo_records()
+    first = next(record for record in records if record["resolved"])
+    first["messages"] = "x"
+    dump.write_text("".join(json.dumps(record) + "\n" for record in records))
+    with pytest.raises(InputError, match="messages"):
+        run(replace(settings, output=str(dump.parent / "fails.jsonl")))
+    result = run(replace(settings, read=ReadOptions(on_bad_record="skip")))
+    lines = [json.loads(line) for line in Path(settings.output).read_text().splitlines()]
+    bad = {line["group_id"]: line["reason"] for line in lines if line["status"] == "ungraded"}
+    assert list(bad) == [first["group_id"]]
+    assert bad[first["group_id"]].startswith(f"bad_record: {dump}:1: messages")
+    assert result.n_graded == 2
 
 
 def test_a_second_writer_is_refused(settings):
