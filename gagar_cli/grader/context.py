@@ -1,8 +1,9 @@
 """A conversation kept inside the model's window: old tool results give way to a line that says how to get them back.
 
 Only tool results are ever replaced: messages of role `tool`, and in the text protocols user messages whose content
-starts with `[result N name]` (one message may hold several results, each under such a line). System prompt, task,
-the grader's own replies and what was said about a submission stay, and so do the results of the last replies.
+starts with `[result N name]` (one message may hold several results, each under such a line). System prompt, the
+grader's own replies and what was said about a submission stay, and so do the results of the last replies. Of the first
+overview, which holds the task, the attempts' lines and the statement stay, as far as a share of the budget goes.
 
 What is replaced is decided by going through the conversation as it grew: before each reply, what is over the budget
 is brought down well below it, oldest results first. So the messages of one call start with those of the call before,
@@ -18,6 +19,7 @@ from typing import Any
 from gagar_cli.core.text import shorten
 from gagar_cli.grader.pages import GUTTER
 from gagar_cli.grader.tool_schemas import SUBMIT
+from gagar_cli.grader.views import PROBLEM_STATEMENT, TOUCHED_FILES
 
 KEEP_REPLIES = 2
 """The results of so many last replies are replaced only where the budget cannot be met otherwise."""
@@ -27,6 +29,10 @@ MIN_STUBBED_CHARS = 600
 """Shorter results (errors, hints) are not worth a stub."""
 
 _ARGUMENT_CHARS = 300
+_TASK_SHARE = 8
+"""One part in so many of the budget is what stays of the overview, within these bounds."""
+_MIN_TASK_CHARS, _MAX_TASK_CHARS = 1_000, 8_000
+_OVERVIEW = "overview"
 _STUB = "[left out to save room: "
 _RESULT_LINE = re.compile(r"^\[result \d+ (\w+)[^\n]*\]$", re.MULTILINE)
 _OUTPUT_LINE = re.compile(r"[cf]\d+:exec:\d+:\d+│|no output$")
@@ -45,6 +51,8 @@ def fit_messages(messages: Sequence[Mapping[str, Any]], max_chars: int) -> list[
     calls = _calls_by_id(messages)
     sizes = [count_chars(message) for message in fitted]
     reply_places = [place for place, message in enumerate(fitted) if message.get("role") == "assistant"]
+    task_place = next((place for place, message in enumerate(fitted) if _shows_task(message, calls)), None)
+    task_chars = max(_MIN_TASK_CHARS, min(_MAX_TASK_CHARS, max_chars // _TASK_SHARE))
     total = seen = 0
     for end in [*reply_places, len(fitted)]:
         total += sum(sizes[seen:end])
@@ -56,7 +64,7 @@ def fit_messages(messages: Sequence[Mapping[str, Any]], max_chars: int) -> list[
                 total <= max_chars and _is_recent(place, reply_places, end)
             ):
                 break
-            fitted[place] = _stubbed(fitted[place], calls)
+            fitted[place] = _stubbed(fitted[place], calls, task_chars if place == task_place else 0)
             size = count_chars(fitted[place])
             total += size - sizes[place]
             sizes[place] = size
@@ -101,24 +109,33 @@ def _is_result(message: Mapping[str, Any]) -> bool:
     return _RESULT_LINE.match(content) is not None
 
 
-def _stubbed(message: dict[str, Any], calls: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
+def _shows_task(message: Mapping[str, Any], calls: Mapping[str, tuple[str, str]]) -> bool:
+    if message.get("role") == "tool":
+        return calls.get(str(message.get("tool_call_id")), (message.get("name"), ""))[0] == _OVERVIEW
+    return _is_result(message) and _OVERVIEW in _RESULT_LINE.findall(message["content"])
+
+
+def _stubbed(
+    message: dict[str, Any], calls: Mapping[str, tuple[str, str]], task_chars: int
+) -> dict[str, Any]:
     """The message with what can be asked for again left out; itself where nothing is gained."""
     content = _text_of(message.get("content"))
     if message.get("role") == "tool":
-        name, arguments = calls.get(str(message.get("tool_call_id")), (str(message.get("name") or ""), ""))
-        return {**message, "content": _stub(content, name, arguments)}
+        unknown = (str(message.get("name") or ""), None)
+        name, arguments = calls.get(str(message.get("tool_call_id")), unknown)
+        return {**message, "content": _stub(content, name, arguments, task_chars)}
     parts, is_changed = [], False
     starts = [match.start() for match in _RESULT_LINE.finditer(content)]
     for start, stop in zip(starts, [*starts[1:], len(content)], strict=True):
         head, _, body = content[start:stop].rstrip("\n").partition("\n")
         match = _RESULT_LINE.match(head)
-        stub = _stub(body, match[1] if match else "", "")
+        stub = _stub(body, match[1] if match else "", None, task_chars)
         is_changed = is_changed or stub != body
         parts.append(f"{head}\n{stub}")
     return {**message, "content": "\n".join(parts)} if is_changed else message
 
 
-def _stub(content: str, name: str, arguments: str) -> str:
+def _stub(content: str, name: str, arguments: str | None, task_chars: int) -> str:
     """One line in place of a result: how large it was and which call shows it again."""
     if len(content) < MIN_STUBBED_CHARS or name == SUBMIT or content.startswith(_STUB):
         return content
@@ -129,8 +146,27 @@ def _stub(content: str, name: str, arguments: str) -> str:
         again = f'view_output(candidate="{owner}", number={number})'
         stub = f"{_STUB}{execution[0]}; its output: {again}]"
         return "\n".join([stub, *_own_words(content.split("\n")[1 : 1 + _MAX_OWN_LINES])])
-    call = f"{name}({shorten(arguments, _ARGUMENT_CHARS)})" if arguments else "the same call"
-    return f"{_STUB}{len(content)} characters; to see them again: {call}]"
+    call = "the same call" if arguments is None else f"{name}({shorten(arguments, _ARGUMENT_CHARS)})"
+    stub = f"{_STUB}{len(content)} characters; to see them again: {call}]"
+    if name != _OVERVIEW or not task_chars:
+        return stub
+    shorter = "\n".join([stub, *_told_of_task(content.split("\n"), task_chars)])
+    return shorter if len(shorter) < len(content) else content
+
+
+def _told_of_task(lines: Sequence[str], max_chars: int) -> Iterator[str]:
+    """Of an overview: what the attempts are, and the problem statement, as far as there is room."""
+    is_wanted = True
+    for line in lines:
+        # Words of others stand behind a coordinate: none of their lines can be one of these.
+        is_wanted = (is_wanted and line != TOUCHED_FILES) or line == PROBLEM_STATEMENT
+        if not is_wanted:
+            continue
+        max_chars -= len(line) + 1
+        if max_chars < 0:
+            yield line[: max(0, max_chars + len(line) + 1)] + "…"
+            return
+        yield line
 
 
 def _own_words(lines: Sequence[str]) -> Iterator[str]:

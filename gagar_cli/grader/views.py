@@ -17,6 +17,8 @@ EVERY_LINE_CRLF = "every line of this file ends with CRLF"
 MAX_SHOWN_LEADS, MAX_NAMED_TURNS = 12, 60
 """Of one attempt, in the overview: what it did must not push the others out of sight."""
 MAX_SHOWN_FILES = 60
+TOUCHED_FILES, PROBLEM_STATEMENT = "touched files:", "problem statement:"
+"""Headings of the overview."""
 
 
 def overview(workspace: Workspace, sandbox_name: str | None) -> list[str]:
@@ -30,10 +32,10 @@ def overview(workspace: Workspace, sandbox_name: str | None) -> list[str]:
         lines.append(cite("tests", workspace.task.test_command))
     lines += [_attempt_line(workspace, workspace.attempts[name]) for name in workspace.candidates]
     lines += [_attempt_line(workspace, workspace.attempts[name]) for name in workspace.references]
-    lines += ["touched files:", *_touched_files(workspace)]
+    lines += [TOUCHED_FILES, *_touched_files(workspace)]
     leads = [line for attempt in workspace.attempts.values() for line in _lead_lines(attempt)]
     lines += ["leads:", *leads] if leads else []
-    lines.append("problem statement:")
+    lines.append(PROBLEM_STATEMENT)
     lines += _cite_numbered("task", split_lines(workspace.problem_statement))
     return lines
 

@@ -219,3 +219,40 @@ def test_what_a_verification_says_stays_when_its_output_gives_way(build):
         head[4],
     ]
     assert fit_messages(fitted, 9_000) == fitted
+
+
+OVERVIEW = "\n".join(
+    [
+        "task│demo-1",
+        "c01│3 files, +9 -2",
+        "c02│1 file, +1 -1",
+        "touched files:",
+        *(f"c01:src/{number}.py│problem statement:" for number in range(200)),
+        "problem statement:",
+        *(f"task:{number}│the parser loses line {number}" for number in range(1, 200)),
+    ]
+)
+
+
+@pytest.mark.parametrize("build", [native_turn, text_turn])
+def test_of_the_first_overview_attempts_and_task_stay(build):
+    again = ("overview", {}, OVERVIEW)
+    turns = [build(1, again), build(2, again), *(build(number, PATCH) for number in range(3, 40))]
+    messages = [SYSTEM, TASK, *(message for turn in turns for message in turn)]
+    fitted = fit_messages(messages, 20_000)
+    assert count_chars(fitted) <= 20_000
+    first, second = (fitted[place]["content"].split("\n") for place in (3, 5))
+    if build is text_turn:
+        assert (first.pop(0), second.pop(0)) == ("[result 1 overview]", "[result 1 overview]")
+    call = "overview()" if build is native_turn else "the same call"
+    stub = f"[left out to save room: {len(OVERVIEW)} characters; to see them again: {call}]"
+    assert second == [stub]
+    assert first[:6] == [
+        stub,
+        *OVERVIEW.split("\n")[:3],
+        "problem statement:",
+        "task:1│the parser loses line 1",
+    ]
+    assert first[-1].endswith("…")
+    assert 2_400 < sum(map(len, first)) < 2_600
+    assert fit_messages(fitted, 20_000) == fitted
