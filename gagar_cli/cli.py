@@ -8,6 +8,7 @@ import atexit
 import gc
 import importlib
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable
@@ -199,6 +200,8 @@ def _write_usage_error(error: Any) -> None:
     if message.startswith("Usage:"):  # no arguments at all: the message is the help text
         sys.stderr.write(message + "\n")
         return
+    # pydantic, which checks values for typer, begins so where a check has words of its own.
+    message = re.sub(r"\A(Invalid value[^:]*: )Value error, ", r"\1", message)
     _write_error(message[0].lower() + message[1:].rstrip("."), f"see `{path} --help`")
 
 

@@ -18,7 +18,6 @@ from gagar_cli.core.ranking import GroupRanking
 from gagar_cli.core.schema import Group, GroupKey
 from gagar_cli.core.sharding import Shard
 from gagar_cli.core.spending import Budget
-from gagar_cli.core.text import counted
 from gagar_cli.errors import InputError
 from gagar_cli.grade import GradeSettings, check_settings, finished, wanted_columns
 from gagar_cli.grading_plan import CHECKED_REASONS, Job, Plan, skip_reason
@@ -29,6 +28,7 @@ from gagar_cli.interrupts import run_interruptibly
 from gagar_cli.io.arrived import Event, Member
 from gagar_cli.io.following import FollowedDump
 from gagar_cli.io.rankings import write_rankings_parquet
+from gagar_cli.io.read_options import note_of_bad_records
 from gagar_cli.io.streams import show_path
 from gagar_cli.progress import ProgressCallback, no_progress
 from gagar_cli.side_by_side import OPEN_PER_TURN, run_side_by_side
@@ -293,7 +293,7 @@ class _Following:
     def _notes(self) -> list[str]:
         notes = list(self._dump.notes)
         if n_bad := self._dump.n_bad_records:
-            notes.append(f"{counted(n_bad, 'bad record was', 'bad records were')} left out")
+            notes.append(note_of_bad_records(n_bad, self._dump.bad_records))
         notes += [f"--eligible names {name}, which no record has" for name in self._dump.missing_columns]
         return notes
 

@@ -208,7 +208,8 @@ def _is_settled(job: Job, dump: Dump, earlier: Mapping[GroupKey, GroupRanking]) 
 def _is_alike(ranking: GroupRanking, rules: GradingRules) -> bool:
     """Whether a group was graded, or checked, the way that is planned."""
     grader = ranking.grader
-    return grader.get("mode") == rules.mode and bool(grader.get("repeats")) == (rules.repeats > 1)
+    is_repeated = rules.of_group(ranking.key).repeats > 1
+    return grader.get("mode") == rules.mode and bool(grader.get("repeats")) == is_repeated
 
 
 def _has_usage(ranking: GroupRanking) -> bool:

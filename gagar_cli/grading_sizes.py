@@ -67,7 +67,7 @@ def measure(
             _vote(show_only(workspace, name)) for name in workspace.candidates if _has_leads(workspace, name)
         )
     gradings = _gradings(workspace, rules, limits) if is_ranked else []
-    return GroupSize(tuple(gradings) * rules.repeats, votes)
+    return GroupSize(tuple(gradings) * rules.of_group(group.key).repeats, votes)
 
 
 def guess(sizes: Sequence[Iterable[Talk]], n_groups: int) -> Spending:

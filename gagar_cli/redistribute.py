@@ -26,7 +26,7 @@ from gagar_cli.progress import ProgressCallback, no_progress
 from gagar_cli.redistribution_columns import expected_losses
 from gagar_cli.redistribution_inputs import Inputs, read_inputs, wanted_columns
 from gagar_cli.redistribution_output import Outcome, write_rows
-from gagar_cli.redistribution_settings import Plan, RedistributeSettings, check_settings
+from gagar_cli.redistribution_settings import DEFAULT_TIERS, Plan, RedistributeSettings, check_settings
 from gagar_cli.redistribution_summary import RedistributeResult, Sampling
 
 __all__ = ["RedistributeSettings", "run"]
@@ -126,7 +126,7 @@ def _summarise(
         basis=inputs.basis,
         options=shown_options(settings.method, plan.options),
         cap=plan.cap,
-        tiers=settings.tiers,
+        tiers=settings.tiers or DEFAULT_TIERS,
         factor_column=settings.factor_column,
         factor=settings.factor,
         process_from=inputs.process_from,

@@ -17,6 +17,7 @@ from gagar_cli.io.tier_tables import read_tier_table
 from gagar_cli.io.writers import refuse_existing
 from gagar_cli.redistribution_inputs import Factor
 
+DEFAULT_TIERS = "flash"
 OUTPUT_SUFFIXES = (".parquet", ".pq", ".jsonl", ".jsonl.gz", ".jsonl.zst")
 
 
@@ -40,8 +41,8 @@ class RedistributeSettings:
     """A trainer whose defaults `grpo` takes."""
     assignments: tuple[str, ...] = ()
     """`NAME=VALUE` for options of the method."""
-    tiers: str = "flash"
-    """A built-in tier table, or the path of one in TOML."""
+    tiers: str | None = None
+    """A built-in tier table, or the path of one in TOML; None: `flash`."""
     factor_column: str | None = None
     """A column of penalties in (0, 1], alone or multiplied with the tier factors."""
     factor: str | None = None
@@ -80,7 +81,7 @@ def check_settings(settings: RedistributeSettings) -> Plan:
         InputError: the tier table is wrong.
         OutputError: the output exists already.
     """
-    table = read_tier_table(settings.tiers)
+    table = read_tier_table(settings.tiers or DEFAULT_TIERS)
     settled = settle_cap(table, cap=settings.cap, limit=settings.limit)
     options = read_options(
         settings.method,
@@ -107,6 +108,7 @@ def check_settings(settings: RedistributeSettings) -> Plan:
         raise UsageError(
             f"{flag} is not for --method {settings.method}", "gagar, gagar-reward and downweight use factors"
         )
+    _check_use(settings, table)
     _check_lists(settings)
     if settings.rankings == "-" and "-" in settings.dumps:
         raise UsageError("the dump and --rankings are both `-`", "only one of them can come from stdin")
@@ -119,6 +121,28 @@ def check_settings(settings: RedistributeSettings) -> Plan:
         factor = Factor(settings.factor, parse_expression(settings.factor, "--factor"))
     refuse_existing(settings.output, overwrite=settings.overwrite)
     return Plan(table, options, settled, condition, factor)
+
+
+def _check_use(settings: RedistributeSettings, table: TierTable) -> None:
+    """Refuse what is given and would change nothing."""
+    method = METHODS[settings.method]
+    for name, value in (("cap", settings.cap), ("limit", settings.limit)):
+        if value is not None and name not in method.options:
+            raise UsageError(
+                f"--{name} is not for --method {settings.method}", "gagar and gagar-reward are capped"
+            )
+    if settings.tiers is None:
+        return
+    if not {"factors", "order"} & set(method.needs):
+        raise UsageError(
+            f"--tiers is not for --method {settings.method}",
+            "gagar, gagar-reward and downweight use its factors, ranking-reward its ties",
+        )
+    if settings.rankings is None and (table.cap, table.limit) == (None, None):
+        raise UsageError(
+            f"--tiers is {show_path(settings.tiers)}, and without --rankings nothing has a tier",
+            "`gagar grade` makes rankings",
+        )
 
 
 def _check_lists(settings: RedistributeSettings) -> None:

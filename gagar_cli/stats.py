@@ -29,6 +29,8 @@ By = Literal["step", "policy", "repo"]
 _COLUMNS: Mapping[str, str] = {"step": "step", "policy": "model_name_or_path", "repo": "repo"}
 _N_PHASES = 3
 MAX_PARTS = 1000
+_MAX_COST = 1e12
+"""Of an attempt in dollars: beyond it sums may pass the largest double."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,7 @@ def run(settings: StatsSettings, progress: ProgressCallback = no_progress) -> St
     if settings.dump == "-" and settings.rankings == "-":
         raise UsageError("the dump and the rankings are both `-`", "only one of them can come from stdin")
     column = _COLUMNS[settings.by] if settings.by else None
-    extras = ("is_truncated", *([column] if column and column != "step" else []))
+    extras = ("is_truncated", "cost_usd", *([column] if column and column != "step" else []))
     progress(0, _N_PHASES, "reading the dump")
     with open_dump((settings.dump,), replace(settings.read, extras=extras)) as dump:
         progress(1, _N_PHASES, "reading the rankings")
@@ -140,11 +142,24 @@ def _observe(dump: Dump, ranked: RankedIndex, judged: Judged, tally: "_Tally") -
         n_turns=_summed(dump.index["n_turns"], ranked),
         n_tokens=_summed(dump.index["n_output_tokens"], ranked),
         is_truncated=truncated,
+        cost_usd=_summed(_costs(dump), ranked),
         tier=np.where(judged.is_passed, rows.tier, -1).astype(np.int8),
         score=ranked.weighted_score,
         n_findings=n_findings,
         n_unproven=n_unproven,
     )
+
+
+def _costs(dump: Dump) -> pl.Series:
+    costs = dump.index[extra_column("cost_usd")]
+    hint = "map the field that says it with `--field`"
+    if costs.dtype not in (pl.Float64, pl.Null):
+        raise UsageError("cost_usd holds no numbers", hint)
+    costs = costs.cast(pl.Float64)
+    wrong = costs.filter(costs.abs() > _MAX_COST)
+    if len(wrong):
+        raise UsageError(f"cost_usd is {wrong[0]:g}, expected at most {_MAX_COST:g}", hint)
+    return costs
 
 
 def _summed(column: pl.Series, ranked: RankedIndex) -> FloatArray:

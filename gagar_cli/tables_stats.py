@@ -50,6 +50,8 @@ def _overview(whole: DumpStatistics) -> Iterator[tuple[str, str]]:
     yield "groups", f"{whole.n_groups:,}: {shares}"
     candidates = ", ".join(f"{count:,} with {n}" for n, count in whole.passes_of_mixed.items())
     yield "passes in mixed groups", candidates or "no group is mixed"
+    if whole.cost_usd is not None:
+        yield "cost of the attempts", f"${whole.cost_usd:,.2f}, told of {whole.n_with_cost:,}"
 
 
 _LENGTHS = (

@@ -13,6 +13,7 @@ import polars as pl
 from gagar_cli.errors import InputError
 from gagar_cli.io.dump import Dump, DumpReport, ReadOptions, open_dump
 from gagar_cli.io.problems import kind_of_problem
+from gagar_cli.io.read_options import note_of_bad_records
 from gagar_cli.io.scan import MAX_LISTED_PROBLEMS, NoRecordsError
 from gagar_cli.progress import ProgressCallback, no_progress
 
@@ -121,6 +122,7 @@ def _result(
     index: pl.DataFrame, report: DumpReport, problems: Sequence[str], kinds: Counter[str]
 ) -> ValidateResult:
     reasons = index["invalid_reason"].drop_nulls().value_counts(sort=True)
+    left_out = note_of_bad_records(report.n_bad_records, report.bad_records)  # the problems tell of them
     return ValidateResult(
         n_records=index.height,
         n_groups=index["group"].n_unique(),
@@ -132,5 +134,5 @@ def _result(
         missing_columns=report.missing_columns,
         problems=tuple(problems),
         kinds=tuple(kinds.most_common()),
-        notes=report.notes,
+        notes=tuple(note for note in report.notes if note != left_out),
     )

@@ -63,6 +63,13 @@ def test_a_usage_error_exits_2_with_a_hint(gagar, arguments, message):
     assert done.stdout == ""
 
 
+@pytest.mark.parametrize("value", ["grp", "Value error, grp"])
+def test_a_wrong_choice_is_told_without_the_words_of_a_library(gagar, value):
+    done = gagar("redistribute", "d.jsonl", "-o", "a.jsonl", "--method", value)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"error: invalid value for '--method': '{value}' is not one of 'gagar', ")
+
+
 def failing_app() -> typer.Typer:
     app = typer.Typer(rich_markup_mode=None)
 

@@ -14,6 +14,7 @@ from gagar_cli.errors import UsageError
 from gagar_cli.grade import GradeSettings, run
 from gagar_cli.grader.client import EndpointSettings
 from gagar_cli.grader.rules import GradingRules
+from gagar_cli.grading_estimate import estimate
 from gagar_cli.io.rankings import latest_rankings, read_rankings
 from gagar_cli.io.rubrics import read_rubric
 from gagar_cli.redistribute import RedistributeSettings
@@ -109,6 +110,17 @@ def test_repeats_agree_where_the_grader_is_a_rule(settings):
     )
     assert len(shown) > 1
     assert result.to_record()["consistency"]["rank_agreement"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("share", "repeated", "calls"), [(0.0, 0, 29), (0.25, 1, 29 + 2 * 9), (1.0, 3, 3 * 29)]
+)
+def test_a_share_of_the_groups_is_graded_again(settings, share, repeated, calls):
+    """Of three groups with 17 candidates, that of five is drawn first; a grading takes 4 calls and one a candidate."""
+    settings = replace(settings, rules=GradingRules(repeats=3, repeat_share=share))
+    assert estimate(settings).n_calls == calls
+    result = run(settings)
+    assert (result.n_graded, result.consistency.n_repeated) == (3, repeated)
 
 
 def test_repeats_and_their_first_grading_rank_alike_for_a_rule(settings, tmp_path):

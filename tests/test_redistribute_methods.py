@@ -431,6 +431,16 @@ def test_redistributing_a_result_again_changes_nothing(
     [
         ({"method": "grpo", "factor_column": "x"}, "--factor-column is not for --method grpo"),
         ({"method": "grpo", "factor": "0.5"}, "--factor is not for --method grpo"),
+        ({"cap": "none", "limit": 3.0}, "--limit is 3, and --cap none bounds nothing"),
+        ({"method": "grpo", "limit": 2.0}, "--limit is not for --method grpo"),
+        ({"method": "downweight", "factor": "0.5", "limit": 2.0}, "--limit is not for --method downweight"),
+        ({"method": "downweight", "factor": "0.5", "cap": "none"}, "--cap is not for --method downweight"),
+        ({"method": "grpo", "tiers": "strict"}, "--tiers is not for --method grpo"),
+        ({"method": "dr-grpo", "tiers": "flash"}, "--tiers is not for --method dr-grpo"),
+        (
+            {"factor": "0.5", "tiers": "strict"},
+            "--tiers is strict, and without --rankings nothing has a tier",
+        ),
         ({"factor": "0.5", "factor_column": "x"}, "--factor-column and --factor exclude each other"),
         ({"factor": "open('x')"}, "--factor: \"open('x')\" does not belong in an expression"),
         ({"method": "rloo", "per_turn": True}, "--per-turn is not for --method rloo"),
@@ -479,3 +489,22 @@ def test_presets_of_trainers(bench: Bench) -> None:
     assert bench.column()[0] == pytest.approx(0.5 / (3**-0.5 + 1e-4), abs=1e-15)
     bench.run(SEED, method="grpo", like="nemo", assignments=("leave_one_out=false", "ddof=0"))
     assert bench.column()[0] == pytest.approx(0.5 / (0.5 + 1e-6), abs=1e-15)
+
+
+def test_limit_beside_a_table_without_a_cap_is_refused_unless_a_flag_names_a_cap(
+    bench: Bench, tmp_path: Path
+) -> None:
+    flat = "".join(f"{tier} = {{rule = 'flat', factor = 0.5}}\n" for tier in ("T1", "T2", "T3"))
+    table = tmp_path / "table.toml"
+    table.write_text(f"{flat}[cap]\nkind = 'none'\n")
+    with pytest.raises(UsageError, match="--limit is 3, and the tier table's cap, none, bounds nothing"):
+        bench.run(SEED, [RANKING], tiers=str(table), limit=3.0)
+    assert bench.run(SEED, [RANKING], tiers=str(table), limit=3.0, cap="bounded").cap.limit == 3.0
+
+
+def test_tiers_are_taken_where_their_ties_or_cap_are_used(bench: Bench, tmp_path: Path) -> None:
+    assert bench.run(SEED, [RANKING], method="ranking-reward", tiers="strict").tiers == "strict"
+    flat = "".join(f"{tier} = {{rule = 'flat', factor = 0.5}}\n" for tier in ("T1", "T2", "T3"))
+    table = tmp_path / "table.toml"
+    table.write_text(f"{flat}[cap]\nkind = 'temper'\n")
+    assert bench.run(SEED, factor="0.5", tiers=str(table)).cap.cap == "temper"

@@ -149,3 +149,31 @@ def test_command_prints_tables_or_one_object(tmp_path: Path) -> None:
         assert title in done.stdout
     summary = json.loads(gagar("d.jsonl", "--json").stdout)
     assert (summary["n_trajectories"], summary["grading"]) == (5, None)
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+def test_what_the_attempts_cost_is_summed_where_it_is_told(tmp_path: Path, suffix: str) -> None:
+    costs = (1.5, 1000.25, None, 2.0, None)
+    dump = [{**row, "cost_usd": cost} for row, cost in zip(DUMP, costs, strict=True)]
+    path = write(tmp_path / f"d.{suffix}", dump)
+    result = run(StatsSettings(path, by="repo"))
+    assert (result.whole.cost_usd, result.whole.n_with_cost) == (1003.75, 3)
+    assert {name: part.cost_usd for name, part in result.parts.items()} == {
+        "(none)": 2.0,
+        "x/y": 1001.75,
+        "z": None,
+    }
+    shown = CliRunner().invoke(cli.app, ["stats", path]).stdout
+    assert "$1,003.75, told of 3" in shown
+    untold = CliRunner().invoke(cli.app, ["stats", write(tmp_path / "untold.jsonl", DUMP)]).stdout
+    assert "cost of the attempts" not in untold
+
+
+@pytest.mark.parametrize(
+    ("cost", "message"),
+    [("$1", "cost_usd holds no numbers"), (-1e300, r"cost_usd is -1e\+300, expected at most")],
+)
+def test_cost_that_is_none_is_refused(tmp_path: Path, cost: Any, message: str) -> None:
+    dump = write(tmp_path / "d.jsonl", [{**DUMP[0], "cost_usd": cost}])
+    with pytest.raises(UsageError, match=message):
+        run(StatsSettings(dump))

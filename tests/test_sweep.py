@@ -66,7 +66,7 @@ def test_caps_are_told_by_what_they_change(settings: dict[str, Any]) -> None:
     assert found["cap paper 1.5"].effects.n_changed_failures == 4
     assert {each.effects.n_changed_failures for name, each in found.items() if "paper" not in name} == {0}
     assert found["default flash"].comparison.tau_b == 1.0
-    assert found["tiers none"].comparison.tau_b is None
+    assert (found["tiers none"].comparison.tau_b, found["tiers none"].comparison.n_top_changed) == (None, 0)
 
 
 def test_tie_policies_change_factors_and_no_order(settings: dict[str, Any]) -> None:
@@ -79,8 +79,8 @@ def test_tie_policies_change_factors_and_no_order(settings: dict[str, Any]) -> N
 def test_weights_order_a_tier_anew(settings: dict[str, Any]) -> None:
     result = run(SweepSettings(**settings, n_weights=30, concentration=5.0, seed=1))
     found = named(result.variants)
-    # W of the second group by the paper's weights: 3.2 twice, and 3.15.
-    assert found["weights the rubric's"].comparison.n_top_changed == 1
+    # W of the second group by the paper's weights: 3.2 twice, and 3.15. The best one is still among the best.
+    assert found["weights the rubric's"].comparison.n_top_changed == 0
     draws = [each for each in result.variants if each.variant.name.startswith("draw")]
     assert len(draws) == 30
     assert {each.comparison.n_top_changed for each in draws} == {0, 1}

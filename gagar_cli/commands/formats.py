@@ -8,6 +8,7 @@ from gagar_cli.commands.options import Json
 from gagar_cli.console import write_summary
 from gagar_cli.errors import UsageError
 from gagar_cli.io.formats import FORMATS
+from gagar_cli.io.native_files import nearest_format
 from gagar_cli.tables_dumps import formats_table, mapping_table
 
 _CANONICAL: dict[str, object] = {
@@ -49,5 +50,7 @@ def formats(
         write_summary(formats_table(records), records, as_json=as_json)
         return
     if name not in records:
-        raise UsageError(f"no format is named {name!r}", f"one of {', '.join(records)}")
+        near = nearest_format(name)
+        hint = f"the nearest is {near}" if near else f"one of {', '.join(records)}"
+        raise UsageError(f"no format is named {name!r}", hint)
     write_summary(mapping_table(name, records[name]), {name: records[name]}, as_json=as_json)

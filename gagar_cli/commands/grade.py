@@ -48,10 +48,18 @@ from gagar_cli.commands.options import (
     SandboxImage,
     read_options,
 )
-from gagar_cli.commands.rules_options import Integrity, IntegrityVotes, Mode, Repeats, RubricFile, rules
+from gagar_cli.commands.rules_options import (
+    Integrity,
+    IntegrityVotes,
+    Mode,
+    Repeats,
+    RepeatShare,
+    RubricFile,
+    rules,
+)
 from gagar_cli.console import progress_bar, write_note, write_summary
 from gagar_cli.errors import GagarError, GateError, UsageError
-from gagar_cli.grader.endpoint import OFFLINE_MODEL
+from gagar_cli.grader.endpoint import OFFLINE_MODEL, UNREACHABLE_HINT
 from gagar_cli.grader.loop import GroupLimits
 from gagar_cli.grading_summary import GradeResult
 from gagar_cli.progress import ProgressCallback
@@ -97,6 +105,7 @@ def grade(
     mode: Mode = "agentic",
     rubric: RubricFile = None,
     repeats: Repeats = 1,
+    repeat_share: RepeatShare = 1.0,
     integrity: Integrity = "mixed",
     integrity_votes: IntegrityVotes = 2,
     limit: opts.Limit = None,
@@ -175,6 +184,7 @@ def grade(
         rules=rules(
             mode=mode,
             rubric=rubric,
+            repeat_share=repeat_share,
             repeats=repeats,
             integrity=integrity,
             integrity_votes=integrity_votes,
@@ -260,9 +270,10 @@ def _refuse_shortfalls(result: GradeResult, max_ungraded: float | None) -> None:
         GateError: too many are ungraded.
     """
     if result.n_ungraded and not result.n_graded:
+        again = "the same command tries again those that the endpoint, the sandbox or a budget failed"
         raise GagarError(
             f"none of {result.n_ungraded} eligible groups was graded, most often: {result.ungraded_reasons[0]}",
-            "the same command tries again those that the endpoint, the sandbox or a budget failed",
+            f"{UNREACHABLE_HINT}; {again}" if "connection failed" in result.ungraded_reasons[0] else again,
         )
     if max_ungraded is not None and result.ungraded_share > max_ungraded:
         raise GateError(

@@ -181,7 +181,7 @@ def redistribute(
         limit=limit,
         like=like,
         assignments=tuple(assignments or ()),
-        tiers=tiers or "flash",
+        tiers=tiers,
         factor_column=factor_column,
         factor=factor,
         eligible=eligible,

@@ -23,6 +23,16 @@ Repeats = Annotated[
         "--repeats", min=1, max=32, help="gradings of a group under other blind orders, put together"
     ),
 ]
+RepeatShare = Annotated[
+    float,
+    typer.Option(
+        "--repeat-share",
+        metavar="X",
+        min=0.0,
+        max=1.0,
+        help="of the groups, so many take --repeats; the others one",
+    ),
+]
 Integrity = Annotated[
     IntegrityScope,
     typer.Option(
@@ -36,7 +46,13 @@ IntegrityVotes = Annotated[
 
 
 def rules(
-    *, mode: JudgingMode, rubric: str | None, repeats: int, integrity: IntegrityScope, integrity_votes: int
+    *,
+    mode: JudgingMode,
+    rubric: str | None,
+    repeats: int,
+    integrity: IntegrityScope,
+    integrity_votes: int,
+    repeat_share: float = 1.0,
 ) -> GradingRules:
     """How groups are graded, from the flags.
 
@@ -47,6 +63,7 @@ def rules(
         mode=mode,
         rubric=read_rubric(rubric) if rubric is not None else PAPER,
         repeats=repeats,
+        repeat_share=repeat_share,
         integrity=integrity,
         integrity_votes=integrity_votes,
     )

@@ -5,6 +5,7 @@ alone. Integrity has been applied: a violation counts as a failure.
 """
 
 from dataclasses import asdict, dataclass
+from math import fsum
 from typing import NamedTuple
 
 import numpy as np
@@ -33,6 +34,8 @@ class Observed:
     n_tokens: FloatArray
     is_truncated: FloatArray
     """1, 0, or NaN where it is not told."""
+    cost_usd: FloatArray
+    """What the attempt cost; NaN where it is not told."""
     tier: NDArray[np.int8]
     """Index into `TIERS`, −1 where there is none."""
     score: FloatArray
@@ -73,6 +76,9 @@ class DumpStatistics:
     tokens: dict[str, Spread]
     truncated: dict[str, float | None]
     """Share of those that tell, by outcome."""
+    cost_usd: float | None
+    """Sum over the trajectories that tell; None where none does."""
+    n_with_cost: int
     tiers: dict[str, int]
     scores: dict[str, Spread]
     """Weighted scores by tier."""
@@ -107,6 +113,7 @@ def describe(observed: Observed) -> DumpStatistics:
     }
     is_ranked = observed.tier >= 0
     by_tier = {name: is_ranked & (observed.tier == code) for code, name in enumerate(TIERS)}
+    costs = observed.cost_usd[~np.isnan(observed.cost_usd)]
     return DumpStatistics(
         n_trajectories=len(group),
         n_by_outcome={name: int(chosen.sum()) for name, chosen in outcomes.items()},
@@ -117,6 +124,8 @@ def describe(observed: Observed) -> DumpStatistics:
         turns={name: spread(observed.n_turns[chosen]) for name, chosen in outcomes.items()},
         tokens={name: spread(observed.n_tokens[chosen]) for name, chosen in outcomes.items()},
         truncated={name: spread(observed.is_truncated[chosen]).mean for name, chosen in outcomes.items()},
+        cost_usd=fsum(costs) if len(costs) else None,
+        n_with_cost=len(costs),
         tiers={name: int(chosen.sum()) for name, chosen in by_tier.items()},
         scores={name: spread(observed.score[chosen]) for name, chosen in by_tier.items()},
         findings=dict(zip(FINDING_KINDS, observed.n_findings.sum(axis=0).tolist(), strict=True)),

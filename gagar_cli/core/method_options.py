@@ -79,8 +79,18 @@ class SettledCap(NamedTuple):
 
 
 def settle_cap(table: TierTable, *, cap: Cap | None, limit: float | None) -> SettledCap:
-    """The flags where they are given, else the tier table, else `bounded` at 1.5."""
+    """The flags where they are given, else the tier table, else `bounded` at 1.5.
+
+    Raises:
+        UsageError: a limit is given, and the cap has none.
+    """
     kind = cap or table.cap or "bounded"
+    if limit is not None and kind == "none":
+        said = "--cap none" if cap else "the tier table's cap, none,"
+        raise UsageError(
+            f"--limit is {limit:g}, and {said} bounds nothing",
+            "--limit is for the other caps, such as bounded",
+        )
     bound = limit or table.limit or PAPER_LIMIT
     is_flagged, is_tabled = cap is not None or limit is not None, (table.cap, table.limit) != (None, None)
     by_table = (table.cap or kind, table.limit or bound)

@@ -28,6 +28,16 @@ def draw(names: Iterable[str], n: int | None, *, seed: int, salt: str = "") -> l
     return sorted(set(names), key=place)[:n]
 
 
+def is_drawn(name: str, share: float, *, salt: str) -> bool:
+    """Whether a name belongs to a share of all names, by the name alone.
+
+    >>> is_drawn("a", 1.0, salt=""), is_drawn("a", 0.0, salt="")
+    (True, False)
+    """
+    digest = hashlib.sha256(f"{salt}\x1f{name}".encode("utf-8", "surrogatepass")).digest()
+    return int.from_bytes(digest[:8]) < share * 2**64
+
+
 def choose_of_each(lists: Sequence[Sequence[One]], size: int) -> list[tuple[tuple[One, ...], ...]]:
     """All ways to take `size` of each list, or many of them where they are too many.
 

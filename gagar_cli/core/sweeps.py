@@ -44,7 +44,7 @@ class Comparison(NamedTuple):
     moved: float
     """Σ |A' − A| / 2 as a share of the passes' Σ A: 1 would be all of it in other hands."""
     n_top_changed: int
-    """Groups where the set of best passes is another one."""
+    """Groups where no pass that was best is among the best: a tie that one of them is in changes nothing."""
     tau_b: float | None
     """Mean over the groups that have one; None where none has."""
     n_with_tau: int
@@ -114,8 +114,8 @@ def compare(
     n_changed, taus = 0, []
     for members in _by_group(rows.group, is_pass):
         first, second = np.round(default[members], _DIGITS), np.round(variant[members], _DIGITS)
-        is_top = first == first.max(axis=1, keepdims=True)
-        n_changed += int((is_top != (second == second.max(axis=1, keepdims=True))).any(axis=1).sum())
+        was_top, is_top = (each == each.max(axis=1, keepdims=True) for each in (first, second))
+        n_changed += int((~(was_top & is_top).any(axis=1)).sum())
         taus.append(tau_b_of_rows(first, second))
     tau = np.concatenate(taus) if taus else np.zeros(0)
     known = tau[~np.isnan(tau)]

@@ -32,11 +32,11 @@ class CircuitBreaker:
         self._pause_seconds = pause_seconds
         self._max_pauses = max_pauses
         self._n_failures = 0
-        self._n_pauses = 0
+        self._n_pauses = self._n_all_pauses = 0
         self._is_open = False
         self._open_until = 0.0
         self._told_until = self._spread_seconds = 0.0
-        self._last = ""
+        self._last: RetryableError | None = None
         self._probing = asyncio.Lock()
         self._jitter = random.Random()  # noqa: S311 - spreads calls, nothing depends on it
 
@@ -44,6 +44,17 @@ class CircuitBreaker:
     def n_pauses(self) -> int:
         """Pauses since the last answered call."""
         return self._n_pauses
+
+    @property
+    def note(self) -> str | None:
+        """What a user should know of the pauses of the whole run."""
+        if not self._n_all_pauses:
+            return None
+        times = "once" if self._n_all_pauses == 1 else f"{self._n_all_pauses} times"
+        return (
+            f"the endpoint failed {self._max_failures} times in a row: "
+            f"calls paused {self._pause_seconds:g} s, {times}"
+        )
 
     @asynccontextmanager
     async def guard(self, pausing: Pausing = nullcontext) -> AsyncIterator[None]:
@@ -99,8 +110,9 @@ class CircuitBreaker:
                 self._n_pauses += 1
                 self._is_open = True
                 self._open_until = time.monotonic() + self._pause_seconds
-                self._last = str(error)
+                self._last = error
                 self._raise_if_given_up()
+                self._n_all_pauses += 1
             raise
         except Exception:
             # A refusal is an answer too.
@@ -125,9 +137,12 @@ class CircuitBreaker:
 
     def _raise_if_given_up(self) -> None:
         if self._n_pauses > self._max_pauses:
+            hint = "what is done is kept: repeat the command when the endpoint is well"
+            if self._last is not None and self._last.hint:
+                hint = f"{self._last.hint}; {hint}"
             raise EndpointError(
                 f"the endpoint failed {self._n_failures} calls in a row, through {self._max_pauses} pauses, "
                 f"last: {self._last}",
-                "what is done is kept: repeat the command when the endpoint is well",
+                hint,
                 is_fatal=True,
             )

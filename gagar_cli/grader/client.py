@@ -17,21 +17,28 @@ import random
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gagar_cli.errors import EndpointError
 from gagar_cli.grader.breaker import CircuitBreaker, Pausing
-from gagar_cli.grader.endpoint import OFFLINE_MODEL, PROTOCOLS, EndpointSettings, Protocol
+from gagar_cli.grader.endpoint import (
+    OFFLINE_MODEL,
+    PROTOCOLS,
+    UNREACHABLE_HINT,
+    EndpointSettings,
+    Protocol,
+)
 from gagar_cli.grader.protocols import Rendering, Request, encode
 from gagar_cli.grader.refusals import ParameterRefusedError, ProtocolRefusedError, raise_for_status
 from gagar_cli.grader.replies import Reply, RequestedCall, RetryableError, parse_reply, shown
 from gagar_cli.grader.transport import MAX_BODY_BYTES, open_client
+from gagar_cli.grader.window import CHARS_PER_TOKEN, Window, estimated
 
 if TYPE_CHECKING:
     from tenacity import RetryCallState
 
 __all__ = [
+    "CHARS_PER_TOKEN",
     "MAX_BODY_BYTES",
     "OFFLINE_MODEL",
     "EndpointClient",
@@ -41,8 +48,6 @@ __all__ = [
     "parse_reply",
 ]
 
-CHARS_PER_TOKEN = 3.5
-"""Where the endpoint does not report what it counted."""
 MAX_IGNORED = 3
 """Replies without a usable call, none before them, after which `auto` takes the endpoint to ignore its protocol."""
 MAX_BACKOFF_SECONDS = 60.0
@@ -54,8 +59,9 @@ class EndpointClient:
 
     def __init__(self, settings: EndpointSettings) -> None:
         self.settings = settings
-        self.notes: list[str] = []
-        """What was learnt of the endpoint and the user should know."""
+        self.window = Window()
+        """How much of a conversation the model takes, as far as refusals have told."""
+        self._notes: list[str] = []
         self.protocol: Protocol = "tools" if settings.protocol == "auto" else settings.protocol
         """The one in force; with `auto` it may change while replies come in."""
         self.cap_name: str | None = _CAP_NAMES[0]
@@ -78,6 +84,12 @@ class EndpointClient:
         self._jitter = random.Random()  # noqa: S311 - spreads retries, nothing depends on it
         self._head = encode({"model": settings.model})[:-1]
         self._tail = self._encode_tail(None)
+
+    @property
+    def notes(self) -> list[str]:
+        """What was learnt of the endpoint and the user should know."""
+        late = (self.window.cut_note, self._breaker.note)
+        return [*self._notes, *(note for note in late if note)]
 
     async def complete(
         self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]
@@ -108,9 +120,8 @@ class EndpointClient:
             try:
                 return await self._try(request, pausing)
             except RetryableError as error:
-                raise EndpointError(
-                    f"the endpoint failed {self.settings.max_attempts} times, last: {error}"
-                ) from error
+                told = f"the endpoint failed {self.settings.max_attempts} times, last: {error}"
+                raise EndpointError(told, error.hint) from error
             except ProtocolRefusedError as error:
                 if not self._fall_from(request.protocol, str(error)):
                     raise EndpointError(
@@ -135,7 +146,7 @@ class EndpointClient:
         """Note that a reply did not fit; once is enough."""
         if not self._has_been_cut:
             self._has_been_cut = True
-            self.notes.append(
+            self._notes.append(
                 "replies were cut off and asked again with a larger bound: a larger `--max-output-tokens` saves that"
             )
 
@@ -182,7 +193,7 @@ class EndpointClient:
             return False
         self.protocol = PROTOCOLS[PROTOCOLS.index(protocol) + 1]
         self._n_ignored = 0
-        self.notes.append(f"protocol {self.protocol}: the endpoint does not take {protocol} ({reason})")
+        self._notes.append(f"protocol {self.protocol}: the endpoint does not take {protocol} ({reason})")
         return True
 
     async def _try(self, request: Request, pausing: Pausing) -> Reply:
@@ -239,9 +250,13 @@ class EndpointClient:
             except (APIConnectionError, httpx2.HTTPError) as error:
                 if isinstance(error.__cause__, EndpointError):
                     raise error.__cause__ from error
-                raise RetryableError(f"connection failed: {shown(error.__cause__ or error)}") from error
+                failed = f"connection failed: {shown(error.__cause__ or error)}"
+                raise RetryableError(failed, hint=UNREACHABLE_HINT) from error
             reply = parse_reply(response.content)
-        return reply if reply.n_input_tokens else _estimated(reply, body)
+        if not reply.n_input_tokens:
+            return estimated(reply, len(body))
+        self.window.weigh(reply, len(request.messages))
+        return reply
 
     def _body(self, request: Request) -> bytes:
         parts = [self._head, b',"messages":', request.messages]
@@ -272,7 +287,7 @@ class EndpointClient:
         self.cap_name = _CAP_NAMES[1] if self.cap_name == _CAP_NAMES[0] else None
         self._tail = self._encode_tail(None)
         if self.cap_name is None and self._sends_cap():
-            self.notes.append("the endpoint takes no bound of a reply: `--max-output-tokens` is not sent")
+            self._notes.append("the endpoint takes no bound of a reply: `--max-output-tokens` is not sent")
 
     def _wait_seconds(self, state: "RetryCallState") -> float:
         error = state.outcome.exception() if state.outcome else None
@@ -283,15 +298,3 @@ class EndpointClient:
         return self._jitter.uniform(
             0.0, min(MAX_BACKOFF_SECONDS, self.settings.backoff_seconds * 2.0**n_failed)
         )
-
-
-def _estimated(reply: Reply, body: bytes) -> Reply:
-    """The reply with its tokens reckoned from characters, so that budgets hold where nothing is reported."""
-    n_written = len(reply.content) + sum(len(call.raw_arguments) for call in reply.calls)
-    n_written += sum(map(len, reply.reasoning.values()))
-    return replace(
-        reply,
-        n_input_tokens=int(len(body) / CHARS_PER_TOKEN),
-        n_output_tokens=reply.n_output_tokens or int(n_written / CHARS_PER_TOKEN) + 1,
-        is_estimated=True,
-    )

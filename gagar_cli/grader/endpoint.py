@@ -10,6 +10,8 @@ Protocol = Literal["tools", "json-schema", "text"]
 PROTOCOLS: tuple[Protocol, ...] = ("tools", "json-schema", "text")
 """From what an endpoint must do most for to what any can: `auto` goes down this list."""
 
+UNREACHABLE_HINT = "is the server up? check `--base-url`; `gagar doctor --base-url …` tells more"
+
 
 @dataclass(frozen=True, slots=True)
 class EndpointSettings:

@@ -15,7 +15,7 @@ from typing import Any
 from gagar_cli.core.ranking import RankedCandidate
 from gagar_cli.errors import ContextOverflowError, EndpointError, LimitError, VerdictError, WindowError
 from gagar_cli.grader.acceptance import Acceptance, SentBackError
-from gagar_cli.grader.client import CHARS_PER_TOKEN, EndpointClient, Reply, RequestedCall
+from gagar_cli.grader.client import EndpointClient, Reply, RequestedCall
 from gagar_cli.grader.context import count_chars, fit_messages
 from gagar_cli.grader.cut_replies import larger_bound
 from gagar_cli.grader.limits import Clock, GroupLimits, Usage
@@ -26,13 +26,12 @@ from gagar_cli.grader.refusals import ParameterRefusedError, ProtocolRefusedErro
 from gagar_cli.grader.tool_schemas import SUBMIT
 from gagar_cli.grader.tools import Toolbox
 from gagar_cli.grader.turns import run_until_one_fails
+from gagar_cli.grader.window import CHARS_PER_TOKEN, MIN_CONTEXT_CHARS
 
 __all__ = ["Conversation", "GroupLimits", "Usage"]
 
 MAX_PARALLEL_CALLS = 64
 MAX_BAD_REPLIES = 3
-MIN_CONTEXT_CHARS = 8_000
-"""A window that holds less than this is no use: the group is given up."""
 
 
 @dataclass(slots=True)
@@ -174,13 +173,15 @@ class Conversation:
         return f"{cut}{what}. {how}; end with {SUBMIT}."
 
     def _shorten(self) -> None:
-        """Keep what is sent inside the model's window."""
+        """Keep what is sent inside the model's window, as far as this conversation or another has learnt it."""
+        self._max_chars = min(self._max_chars, self.client.window.max_chars)
         # Every call of a message is in its texts, so this never counts less than what is sent of them.
         if self._n_chars > self._max_chars:
             self._fit()
 
     def _halve_context(self) -> None:
         n_chars = self._n_chars
+        self.client.window.narrow(n_chars)
         self._max_chars = min(self._max_chars, n_chars) / 2
         self._fit()
         if self._max_chars < MIN_CONTEXT_CHARS or self._n_chars >= n_chars:

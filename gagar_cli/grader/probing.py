@@ -14,20 +14,19 @@ from urllib.parse import urlsplit
 from gagar_cli.core.schema import Group, GroupKey, Task, Trajectory
 from gagar_cli.errors import ContextOverflowError, EndpointError
 from gagar_cli.grader.client import EndpointClient
-from gagar_cli.grader.endpoint import PROTOCOLS, EndpointSettings, Protocol
+from gagar_cli.grader.endpoint import PROTOCOLS, UNREACHABLE_HINT, EndpointSettings, Protocol
 from gagar_cli.grader.prompts import opening
 from gagar_cli.grader.protocols import Rendering, read_reply
 from gagar_cli.grader.protocols_text import BadActionError
 from gagar_cli.grader.refusals import ParameterRefusedError, ProtocolRefusedError
 from gagar_cli.grader.replies import Reply
 from gagar_cli.grader.tools import Toolbox
+from gagar_cli.grader.window import MAX_CHARS_PER_TOKEN
 from gagar_cli.grader.workspace import Workspace
 
 PROBE_OUTPUT_TOKENS = 2_048
 """Room for a model that thinks before it calls."""
 LONG_PROMPT_CHARS = 24_000
-MAX_CHARS_PER_TOKEN = 8.0
-"""No tokenizer makes fewer tokens of plain English: a prompt that counts less was cut."""
 _CONTEXT_NAMES = ("max_model_len", "context_length", "context_window", "max_context_length", "n_ctx")
 _PATCH = "--- a/total.py\n+++ b/total.py\n@@ -1 +1 @@\n-{}\n+{}\n"
 
@@ -125,7 +124,9 @@ class _Probing:
         except EndpointError as error:
             is_refused = "status 401" in error.message or "status 403" in error.message
             self._note("reachable", is_refused or "status" in error.message, error.message)
-            self._note("authorised", "no" if is_refused else "unknown", error.hint or "")
+            # Where nobody answers, the hint is to ask the doctor.
+            hint = "" if error.hint == UNREACHABLE_HINT else error.hint or ""
+            self._note("authorised", "no" if is_refused else "unknown", hint)
             return False
         self._note("reachable", "yes")
         self._note("authorised", "yes", "" if self.settings.api_key else "no key was sent")

@@ -20,9 +20,12 @@ _THINKING_END = re.compile(r"\A.*</(?:think|thinking|thought|reasoning)>", re.DO
 class RetryableError(Exception):
     """A failure that asking again may mend."""
 
-    def __init__(self, message: str, retry_after_seconds: float | None = None) -> None:
+    def __init__(
+        self, message: str, retry_after_seconds: float | None = None, *, hint: str | None = None
+    ) -> None:
         super().__init__(message)
         self.retry_after_seconds = retry_after_seconds
+        self.hint = hint
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,7 @@ async def grade_group(
         EndpointError: only one that every other group would meet too.
     """
     started, n_cancellations = time.monotonic(), count_cancellations()
+    rules = rules.of_group(group.key)
     budget = replace(
         limits,
         max_tokens=limits.max_tokens * rules.repeats,

@@ -1,12 +1,12 @@
 """What a growing dump's index holds: rows, the trajectories that they make, and what a look at the files found."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from gagar_cli.core.schema import GroupKey
-from gagar_cli.io.records import Scalars
+from gagar_cli.io.records import MISSING, Fields, Scalars
 from gagar_cli.io.sources import Place
 from gagar_cli.io.tails import Tail
 
@@ -30,6 +30,12 @@ class Row:
         found = self.scalars
         is_known = found.resolved is not None or found.infra_failure or found.mask_sample
         return self.light is not None and not is_known
+
+    def is_told(self, judged: Container[Tail], fields: Fields) -> bool:
+        """Whether its verdict counts, else its reward: that of a record to which no file joins one, of `judged` files too."""
+        if self.light is None or self.scalars.resolved is not None or self.scalars.reward is None:
+            return self.tail in judged
+        return self.tail in judged and fields.find(self.light, "resolved") is not MISSING
 
     @property
     def order(self) -> tuple[Any, ...]:

@@ -144,7 +144,9 @@ def _put(made: dict[str, Any], rest: dict[str, Any], name: str, value: object) -
         if isinstance(entries, list):
             made[name] = [_plain(each) for each in chat_messages(entries)]
             return
-    fitted = _fitted(_TYPES.get(name), value)
+    fitted = (
+        float(value) if name == "reward" and isinstance(value, bool) else _fitted(_TYPES.get(name), value)
+    )
     if fitted is None:
         rest[name] = value
     else:

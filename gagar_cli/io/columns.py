@@ -95,7 +95,7 @@ def _checked(column: pl.Series, name: str, type_: type[pl.DataType]) -> pl.Serie
     is_fit = found == pl.Null or (
         found == pl.Boolean
         if type_ == pl.Boolean
-        else found.is_numeric()
+        else found.is_numeric() or (name == "reward" and found == pl.Boolean)
         if type_ == pl.Float64
         else found.is_integer()
     )

@@ -247,9 +247,8 @@ def open_dump(paths: Sequence[str], options: ReadOptions, *, hash_: Hash = hash_
         sources, notes = open_sources(paths, options, opened)
         joins: Joins | None = None
         if options.joins:
-            joins = Joins(
-                options.joins, [each.run_directory for each in sources if isinstance(each, NativeSource)]
-            )
+            runs = [each.run_directory for each in sources if isinstance(each, NativeSource)]
+            joins = Joins(options.joins, runs, options.pass_threshold)
             opened.callback(joins.close)
             sources = [*(JoinedSource(source, joins, fields, options.explode) for source in sources)]
         scan = Scan(sources, fields, options, hash_=hash_)

@@ -86,7 +86,8 @@ def first_id(file: FollowedFile, label: str, options: ReadOptions) -> object:
     else:
         native = NativeFile(file.path, file.found.container)
     try:
-        rows = file.found.format.read(native, Context(run=label))
+        is_grouped = options.group_by not in (None, "prompt")
+        rows = file.found.format.read(native, Context(run=label, is_grouped=is_grouped))
         records = (row.record for row in rows if isinstance(row.record, dict))
         return next(records, {}).get("trajectory_id")
     except InputError:

@@ -14,7 +14,7 @@ from gagar_cli.errors import InputError, UsageError
 from gagar_cli.io.joins import Joins
 from gagar_cli.io.jsonl import parse_object
 from gagar_cli.io.markers import END_FILE, END_OF_DUMP
-from gagar_cli.io.records import Fields
+from gagar_cli.io.records import MISSING, Fields
 from gagar_cli.io.streams import show_path
 
 _READING_SHARE = 10
@@ -96,7 +96,8 @@ class FollowedJoins:
         """The record with what is known about it by now; counted where a place is given."""
         if self._joins is None:
             # As the overlay of nothing: a verdict is awaited.
-            return {"resolved": None, **record}
+            has_own = fields.find(record, "resolved") is not MISSING
+            return dict(record) if has_own else {**record, "resolved": None}
         return self._joins.overlay(dict(record), fields, run=run, where=where)
 
     def check(self) -> None:

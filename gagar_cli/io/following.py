@@ -25,7 +25,7 @@ from gagar_cli.io.joins import KEYS
 from gagar_cli.io.markers import END_OF_GROUP
 from gagar_cli.io.packed_logs import LogStore
 from gagar_cli.io.records import MISSING, SCALARS, Fields, attempts_of, exploded, placed, read_scalars
-from gagar_cli.io.scan import ReadOptions, _made_id
+from gagar_cli.io.scan import MAX_LISTED_PROBLEMS, ReadOptions, _made_id
 from gagar_cli.io.sources import Place, Scanned
 from gagar_cli.io.tails import Tail
 from gagar_cli.io.trajectories import join_segments, read_task, read_trajectory
@@ -58,6 +58,7 @@ class FollowedDump:
         self._marked: dict[GroupKey, None] = {}
         """Groups that their writer called whole, and that wait for verdicts."""
         self.n_bad_records = 0
+        self.bad_records: list[str] = []
         self.n_records = 0
         self._joins = FollowedJoins(options.joins) if options.joins else None
         self._files = FollowedFiles(paths, options, self._fields)
@@ -124,7 +125,7 @@ class FollowedDump:
         paid, judged = self._paid, self._judged
         judge = partial(judge_member, pass_threshold=self._options.pass_threshold)
         members = [
-            judge(rows, has_resolved=rows[0].tail in judged, has_reward=rows[0].tail in paid)
+            judge(rows, has_resolved=rows[0].is_told(judged, self._fields), has_reward=rows[0].tail in paid)
             for rows in by_id.values()
         ]
         return sorted(members, key=lambda member: member.rows[0].order)
@@ -270,6 +271,7 @@ class FollowedDump:
 
     def _reject(self, error: InputError) -> None:
         self.n_bad_records += 1
+        self.bad_records += [error.message][: MAX_LISTED_PROBLEMS - len(self.bad_records)]
         if self._options.on_bad_record == "fail":
             hint = error.hint or "`--on-bad-record skip` leaves bad records out and counts them"
             raise InputError(error.message, hint) from error

@@ -5,6 +5,7 @@ file is about the run that it lies nearest to, else the one it names (itself or 
 it is used for nothing and named. The dump's own verdict stands where both have one: conflicts are counted and shown.
 """
 
+import math
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,15 +14,14 @@ from typing import Any, BinaryIO, NamedTuple
 
 from gagar_cli.core.text import counted, escape_untrusted
 from gagar_cli.errors import InputError
-from gagar_cli.io.formats.files import NativeFile
+from gagar_cli.io.formats.facts import Fact, Unit
 from gagar_cli.io.formats.harbor import text_beside
-from gagar_cli.io.formats.verdicts import Fact, Unit, log_unit, read_units
+from gagar_cli.io.join_units import short_name, units_of
 from gagar_cli.io.records import MISSING, Fields
 from gagar_cli.io.streams import show_path
 
 _MAX_SHOWN = 3
-_MAX_FILES = 200_000
-KEYS = ("instance_id", "group_id", "trajectory_id", "attempt", "resolved", "reward", "infra_failure")
+KEYS = ("instance_id", "group_id", "trajectory_id", "step", "attempt", "resolved", "reward", "infra_failure")
 """Columns that joining needs, for readers that choose columns."""
 
 
@@ -35,7 +35,11 @@ class _Stored(NamedTuple):
 class Joins:
     """What all `--join` files say, and how much of it found its attempt."""
 
-    def __init__(self, paths: Sequence[str], runs: Sequence[str]) -> None:
+    def __init__(
+        self, paths: Sequence[str], runs: Sequence[str], pass_threshold: float | None = None
+    ) -> None:
+        """Read the files. `pass_threshold` None: every verdict that is not there yet is awaited, and null so long."""
+        self._pass_threshold = pass_threshold
         self._runs = tuple(dict.fromkeys(runs))
         """Run directories of the dump; empty for one that has none."""
         self._spool: BinaryIO | None = None
@@ -51,13 +55,17 @@ class Joins:
         self._ambiguous: list[str] = []
         self._units: dict[str | None, list[Unit]] = {}
         for path in paths:
-            units = list(_units_of(path))
+            units = list(units_of(path))
             if not units:
                 raise InputError(
                     f"{show_path(path)}: nothing to join in it",
-                    "expected a report, predictions, test logs, or rows with instance_id and resolved",
+                    "expected a report, predictions, test logs, or rows with instance_id or trajectory_id and any of "
+                    "resolved, reward, model_patch, test_output",
                 )
             self._assign(units)
+        assigned = [unit for each in self._units.values() for unit in each]
+        self._has_verdicts = any(unit.has_verdicts for unit in assigned)
+        self._n_by_reward = 0
 
     def close(self) -> None:
         """Give back the spool."""
@@ -81,10 +89,28 @@ class Joins:
                 )
         for fact, source in facts:
             if where is not None:
-                self._note_use(fact, source, fields.find(record, "trajectory_id"), where)
+                self._note_use(fact, source, record, fields, where)
             self._lay(made, fact, fields, where=f"{where} against {source}" if where is not None else "")
-        made.setdefault("resolved", None)
+        if fields.find(made, "resolved") is MISSING:
+            self._settle(made, fields, is_counted=where is not None)
         return made
+
+    def _settle(self, record: dict[str, Any], fields: Fields, *, is_counted: bool) -> None:
+        """What stands of a record without a verdict: its reward, else null.
+
+        A verdict anywhere in a file makes the others count as not evaluated: beside verdicts, what the reward comes to
+        is told as one. Where none is joined, records that have a reward are judged as if nothing was joined.
+        """
+        reward = fields.find(record, "reward")
+        is_out = any(fields.find(record, name) is True for name in ("infra_failure", "mask_sample"))
+        paid = float(reward) if isinstance(reward, int | float) else math.nan
+        if self._pass_threshold is None or (self._has_verdicts and (is_out or math.isnan(paid))):
+            record["resolved"] = None
+        elif self._has_verdicts:
+            record["resolved"] = paid >= self._pass_threshold
+            self._n_by_reward += is_counted
+        elif reward is MISSING and not is_out:
+            record["resolved"] = None
 
     def refuse_shared(self) -> None:
         """What is said of one attempt and would go to several.
@@ -96,16 +122,23 @@ class Joins:
             more = f" and {self._n_shared - len(self._shared):,} more" if self._n_shared > _MAX_SHOWN else ""
             raise InputError(
                 "\n".join(self._shared) + more,
-                "rows with `trajectory_id` or `attempt` say which one; attempts of several runs belong into a folder a run",
+                "rows with `trajectory_id` or `attempt`, and with `group_id` and `step`, say which one; attempts of several runs belong into a folder a run",
             )
 
-    def _note_use(self, fact: Fact, source: str, trajectory_id: object, where: str) -> None:
+    def _note_use(
+        self, fact: Fact, source: str, record: Mapping[str, Any], fields: Fields, where: str
+    ) -> None:
         if not fact.is_of_one:
             return
-        attempt = (where if trajectory_id in (MISSING, None) else str(trajectory_id), where)
+        trajectory_id = fields.find(record, "trajectory_id")
+        name = where if trajectory_id in (MISSING, None) else str(trajectory_id)
+        if fact.is_by_trajectory:
+            # The same name may be in several groups, and come back at every step.
+            name = repr([str(fields.find(record, each)) for each in ("step", "group_id")])
+        attempt = (name, where)
         first = self._used.setdefault(id(fact), attempt)
         # Segments of one attempt share what is said of it.
-        if fact.trajectory_id is None and first[0] != attempt[0]:
+        if (fact.trajectory_id is None or fact.is_by_trajectory) and first[0] != attempt[0]:
             self._n_shared += 1
             if len(self._shared) < _MAX_SHOWN:
                 self._shared.append(
@@ -117,11 +150,13 @@ class Joins:
         yield from self._ambiguous
         if self._n_without:
             yield f"--join: {counted(self._n_without, 'record')} found nothing to join: {', '.join(self._without)}"
+        if self._n_by_reward:
+            yield f"--join: {counted(self._n_by_reward, 'record has', 'records have')} no verdict in the joined files: by reward"
         unused = [
-            f"{_short(unit)} ({escape_untrusted(instance_id, keep_newlines=False)[:80]})"
+            f"{short_name(unit)} ({escape_untrusted(name, keep_newlines=False)[:80]})"
             for units in self._units.values()
             for unit in units
-            for instance_id, facts in unit.facts.items()
+            for name, facts in [*unit.facts.items(), *unit.attempts.items()]
             if not any(id(fact) in self._used for fact in facts)
         ]
         if unused:
@@ -183,9 +218,13 @@ class Joins:
                     continue
                 if fact.attempt is not None and attempt is not None and fact.attempt != attempt:
                     continue
-                found.append((fact, _short(unit)))
+                found.append((fact, short_name(unit)))
+            for fact in unit.attempts.get(str(trajectory_id), ()):
+                told = (("group_id", fact.group_id), ("step", fact.step), ("attempt", fact.attempt))
+                if all(value is None or _is_same(fields.find(record, name), value) for name, value in told):
+                    found.append((fact, short_name(unit)))
             if unit.are_others_unresolved and instance_id not in unit.facts:
-                found.append((Fact(resolved=False, is_of_one=False), _short(unit)))
+                found.append((Fact(resolved=False, is_of_one=False), short_name(unit)))
         return found
 
     def _lay(self, record: dict[str, Any], fact: Fact, fields: Fields, *, where: str) -> None:
@@ -218,7 +257,7 @@ class Joins:
 
     def _keep_texts(self, unit: Unit) -> None:
         """Patches go to a temporary file: a run's predictions may be larger than memory should hold."""
-        for facts in unit.facts.values():
+        for facts in [*unit.facts.values(), *unit.attempts.values()]:
             for fact in facts:
                 if fact.model_patch:
                     if self._spool is None:
@@ -232,10 +271,9 @@ class Joins:
             self._spool.flush()
 
 
-def _short(unit: Unit) -> str:
-    """The last parts of a unit's path, and its run."""
-    named = show_path("/".join(Path(unit.path).parts[-2:]))
-    return named if unit.run is None else f"{named}: {escape_untrusted(unit.run, keep_newlines=False)}"
+def _is_same(value: object, told: object) -> bool:
+    """Whether a record's value is the one that a joined row names; a record without it may be meant."""
+    return value is MISSING or value is None or str(value) == str(told)
 
 
 def _n_common(first: Sequence[str], second: Sequence[str]) -> int:
@@ -259,28 +297,3 @@ def _are_alike(name: str, run: str) -> bool:
         (longer.endswith(shorter) and longer[-len(shorter) - 1] in borders)
         or (longer.startswith(shorter) and longer[len(shorter)] in borders)
     )
-
-
-def _units_of(path: str) -> Iterator[Unit]:
-    """The units of a file, or of all files of a folder that hold any."""
-    named = Path(path)
-    if path != "-" and named.is_dir():
-        files = sorted(each for each in named.rglob("*") if each.is_file() and not each.is_symlink())
-        if len(files) > _MAX_FILES:
-            raise InputError(f"{show_path(path)}: more than {_MAX_FILES:,} files to join")
-        for each in files:
-            if (unit := log_unit(str(each), show_path(each))) is not None:
-                yield unit
-            elif each.suffix in (".json", ".jsonl", ".pred"):
-                yield from _read_units(str(each))
-        return
-    unit = log_unit(path, show_path(path)) if named.is_file() else None
-    yield from ([unit] if unit is not None else _read_units(path))
-
-
-def _read_units(path: str) -> list[Unit]:
-    file = NativeFile(path)
-    try:
-        return read_units(file, file.sample())
-    finally:
-        file.close()

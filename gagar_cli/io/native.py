@@ -9,6 +9,7 @@ import tempfile
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -86,7 +87,13 @@ class NativeSource:
         self.group_id_source: str | None = None
         self._found = found
         self._spool = spool
-        self._context = context
+        # A field of the dump's own is found under `raw`, which goes again where nobody asked for it.
+        self._context = replace(
+            context,
+            keep_raw=context.keep_raw or group_by not in (None, "prompt", "directory"),
+            is_grouped=group_by not in (None, "prompt"),
+        )
+        self._is_raw_kept = context.keep_raw
         self._group_by = group_by
         self._patches = patches
 
@@ -158,6 +165,10 @@ class NativeSource:
             return Scanned(
                 Place(row.line), InputError(f"{self.name}:{row.line}: {error.message}", error.hint)
             )
+        if self._context.keep_raw and not self._is_raw_kept:
+            record.pop("raw", None)
+            for message in record.get("messages") or ():
+                message.pop("extra", None)
         self.group_id_source = str(record.get("group_id_source"))
         record["source_path"] = masked(self._found.path)
         record["source_row"] = row.line

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -25,6 +26,7 @@ SUFFIXES = (".json", ".jsonl", ".traj", ".pred", ".parquet", ".pt", ".pkl", ".js
 LOG_FOLDERS = ("trajs", "trajectories")
 _MAX_FILES = 1_000_000
 _MAX_SHOWN = 3
+_MIN_BEGINNING = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ def find_native(
         UsageError: no such format.
     """
     if forced is not None and forced != "canonical" and forced not in FORMATS:
-        raise UsageError(f"--format is {forced!r}, expected canonical, {', '.join(FORMATS)}")
+        raise UsageError(*_not_a_format(f"--format is {forced!r}", forced))
     if forced == "canonical":
         return [], [Other(path) for path in paths], []
     found: list[Found] = []
@@ -91,6 +93,21 @@ def find_native(
             continue
         _sort_in(recognised(path, forced, stack), found, others)
     return found, others, notes
+
+
+def _not_a_format(what: str, name: str) -> tuple[str, str | None]:
+    """An error and its hint: the nearest name, or all of them where none is near."""
+    near = nearest_format(name)
+    if near is None:
+        return f"{what}, expected canonical, {', '.join(FORMATS)}", None
+    return f"{what}, the nearest is {near}", "`gagar formats` lists all"
+
+
+def nearest_format(name: str) -> str | None:
+    """The format that a misspelt name stands for; None where it is like none."""
+    names = ["canonical", *FORMATS]
+    beginning = [each for each in names if len(name) >= _MIN_BEGINNING and each.startswith(name.lower())]
+    return next(iter(beginning or get_close_matches(name.lower(), names, n=1)), None)
 
 
 def _sort_in(one: "Found | Other", found: list[Found], others: list[Other]) -> None:

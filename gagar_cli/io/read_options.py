@@ -1,9 +1,10 @@
 """What is asked of the reader of a dump, and what it tells about it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from gagar_cli.core.text import counted
 from gagar_cli.io.jsonl import MAX_RECORD_BYTES
 
 
@@ -55,3 +56,18 @@ class DumpReport:
     notes: tuple[str, ...]
     problem_kinds: tuple[tuple[str, int], ...] = ()
     """How many bad records there are of each kind: the message without place and values, most frequent first."""
+
+
+def note_of_bad_records(n_bad: int, listed: Sequence[str]) -> str:
+    """How many records were left out, and the first of them line by line.
+
+    >>> print(note_of_bad_records(3, ["dump.jsonl:2: reward is 'high'", "dump.jsonl:5: no group_id"]))
+    3 bad records were left out:
+      dump.jsonl:2: reward is 'high'
+      dump.jsonl:5: no group_id
+      … and 1 more
+    """
+    lines = [f"{counted(n_bad, 'bad record was', 'bad records were')} left out:", *listed]
+    if n_bad > len(listed):
+        lines.append(f"… and {n_bad - len(listed):,} more")
+    return "\n  ".join(lines)

@@ -196,6 +196,8 @@ def prompt_key(record: Mapping[str, object]) -> str:
         if not isinstance(messages, list):
             raise InputError("neither problem_statement nor messages, expected a prompt to group by")
         asked = before_reply(messages)
+        if not asked:
+            raise InputError("no message before the first reply, expected a prompt to group by")
     return _digest(asked)
 
 
@@ -269,6 +271,8 @@ def _number(value: object, name: str, *, may_be_nan: bool = False) -> float | No
 
 
 def _reward(value: object) -> float | None:
+    if isinstance(value, bool):  # passed or not, as many dumps have it
+        return float(value)
     number = _number(value, "reward", may_be_nan=True)
     if number is not None and abs(number) > MAX_REWARD:
         raise InputError(f"reward is {number:g}, expected a number from {-MAX_REWARD:g} to {MAX_REWARD:g}")

@@ -29,6 +29,7 @@ from gagar_cli.io.markers import is_marker
 from gagar_cli.io.problems import kind_of_problem
 from gagar_cli.io.read_options import DumpReport as DumpReport
 from gagar_cli.io.read_options import ReadOptions as ReadOptions
+from gagar_cli.io.read_options import note_of_bad_records
 from gagar_cli.io.records import MISSING, Fields, attempts_of, exploded, placed, read_scalars
 from gagar_cli.io.row_ids import Hash, hash_texts
 from gagar_cli.io.row_table import RowTable
@@ -263,12 +264,14 @@ class Scan:
         is_regrouped = any(getattr(source, "group_id_source", None) for source in self._sources)
         if self._options.group_by and self._grouped_by.name != self._options.group_by and not is_regrouped:
             yield f"--group-by {self._options.group_by} is not used: the records have group_id"
-        if has_resolved and self._by_reward:
+        if self._judged and self._by_reward and has_resolved:
             shown = ", ".join(self._sources[number].name for number in sorted(self._by_reward)[:3])
             n_all = len(self._judged | self._by_reward)
             yield f"{len(self._by_reward):,} of {n_all:,} files have no resolved: their attempts pass by reward: {shown}"
         if has_resolved and reasons is not None and reasons.eq_missing("not_evaluated").all():
             yield "resolved is null in every record: none counts as evaluated; reports are joined with `--join FILE`"
+        if self._n_bad:
+            yield note_of_bad_records(self._n_bad, [error.message for error in self._problems])
 
 
 def _made_id(source: str, line: int, item: int | None) -> str:

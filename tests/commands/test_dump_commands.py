@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from gagar_cli.cli import run
+from gagar_cli.io.dump import ReadOptions, open_dump
 from gagar_cli.io.formats import FORMATS
 
 PATCH = "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1 +1,2 @@\n-x\n+y\n+print('debug')\n"
@@ -73,6 +74,9 @@ def test_formats_lists_every_format_and_shows_how_one_maps(capsys: pytest.Captur
     assert run(["formats", "nemo-gym", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["nemo-gym"]["mapping"]["mask_sample"] == "mask_sample"
     assert run(["formats", "nope"]) == 2
+    assert "one of canonical, " in capsys.readouterr().err
+    assert run(["formats", "skyrl"]) == 2
+    assert "the nearest is skyrl-eval" in capsys.readouterr().err
 
 
 def test_the_documentation_names_every_format() -> None:
@@ -156,6 +160,15 @@ def test_a_converted_native_dump_keeps_what_has_no_field(runs: Path, tmp_path: P
     assert json.loads(record["messages"][0]["extra"]) == {"agent": "main"}
     assert record["resolved"] is None
     assert json.loads(record["raw"]) == {"trajectory": []}
+
+
+def test_a_converted_boolean_reward_is_a_number(tmp_path: Path) -> None:
+    rows = [{"group_id": "g", "trajectory_id": str(n), "reward": n == 1} for n in range(2)]
+    path = write(tmp_path / "flags.jsonl", rows)
+    for name in ("out.jsonl", "out.parquet"):
+        assert run(["convert", path, "-o", str(tmp_path / name)]) == 0
+        with open_dump([str(tmp_path / name)], ReadOptions()) as dump:
+            assert dump.index.select("reward", "passed").rows() == [(0.0, False), (1.0, True)]
 
 
 def test_convert_never_overwrites_and_knows_its_suffixes(canonical: str, tmp_path: Path) -> None:
@@ -290,3 +303,50 @@ def test_validate_tells_what_is_wrong_where_every_record_is_bad(
     assert json.loads(told.out)["n_problems"] == 2
     assert f'{path}:1: reward is "1", expected a number' in told.err
     assert f"{path}:2: group_id is" in told.err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("redistribute", "--method", "dr-grpo", "-o", "OUT"),
+        ("redistribute", "--method", "dr-grpo", "-o", "OUT", "--json"),
+        ("stats",),
+        ("head",),
+        ("convert", "-o", "OUT"),
+        ("grade", "--model", "offline", "--sandbox", "inspect-only", "-o", "OUT"),
+        ("grade", "--model", "offline", "--sandbox", "inspect-only", "-o", "OUT", "--follow", "--group-size", "3", "--idle-seconds", "0.1"),
+        ("sweep", "--rankings", "RANKED", "--weights", "0"),
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_records_that_were_left_out_are_counted_and_listed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: tuple[str, ...]
+) -> None:
+    fair = [
+        {"group_id": "g", "trajectory_id": name, "resolved": name != "c", "model_patch": PATCH}
+        for name in "abc"
+    ]
+    dump = write(tmp_path / "dump.jsonl", [*fair, *["x"] * 22])
+    ranked = [{"trajectory_id": name, "tier": tier, "rank": 1} for name, tier in (("a", "T1"), ("b", "T2"))]
+    places = {
+        "OUT": str(tmp_path / "out.jsonl"),
+        "RANKED": write(tmp_path / "ranked.jsonl", [{"group_id": "g", "candidates": ranked}]),
+    }
+    name, *flags = (places.get(word, word) for word in command)
+    assert run([name, dump, *flags, "--on-bad-record", "skip"]) == 0
+    _, found, note = capsys.readouterr().err.partition("note: 22 bad records were left out:\n")
+    assert found
+    listed = note.splitlines()[:21]
+    assert [line.startswith(f"  {dump}:{number}:") for number, line in enumerate(listed[:20], 4)] == [
+        True
+    ] * 20
+    assert listed[20] == "  … and 2 more"
+
+
+def test_validate_tells_bad_records_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    dump = write(tmp_path / "dump.jsonl", [{"group_id": "g", "trajectory_id": "a", "reward": 1}, "x"])
+    run(["validate", dump, "--json"])
+    told = capsys.readouterr()
+    assert "left out" not in told.err
+    assert json.loads(told.out)["n_problems"] == 1
+    assert json.loads(told.out)["notes"] == []

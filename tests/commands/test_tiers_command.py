@@ -84,3 +84,9 @@ def test_limit_that_bounds_nothing_is_refused(tiers: Callable) -> None:
     done = tiers("flash", "--limit", "1")
     assert done.returncode == 2
     assert done.stderr.startswith("error: --limit is 1, expected more than 1")
+
+
+def test_limit_without_a_cap_is_refused(tiers: Callable) -> None:
+    done = tiers("flash", "--cap", "none", "--limit", "3")
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: --limit is 3, and --cap none bounds nothing")

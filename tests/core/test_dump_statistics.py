@@ -20,6 +20,7 @@ def observed(group: list[int], passed: list[bool | None], **more: Any) -> Observ
         "n_turns": unknown,
         "n_tokens": unknown,
         "is_truncated": unknown,
+        "cost_usd": unknown,
         "tier": np.full(size, -1, dtype=np.int8),
         "score": unknown,
         "n_findings": np.zeros((size, 5), dtype=np.int64),
@@ -92,3 +93,10 @@ def test_nothing_is_described_too() -> None:
     record = describe(observed([], [])).to_record()
     assert record["pass_rate"] is None
     json.dumps(record, allow_nan=False)
+
+
+def test_costs_that_are_told_are_summed() -> None:
+    made = describe(observed([0, 0, 0], [True, False, None], cost_usd=[0.1, NAN, 0.2]))
+    assert (made.cost_usd, made.n_with_cost) == (pytest.approx(0.3), 2)
+    untold = describe(observed([0], [True]))
+    assert (untold.cost_usd, untold.n_with_cost) == (None, 0)

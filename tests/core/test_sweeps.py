@@ -80,11 +80,30 @@ def test_comparison_counts_what_moved_and_who_is_best() -> None:
     default = np.array([1.5, 0.5, -2, 1, 1, -2]) / 3
     variant = np.array([0.5, 1.5, -2, 1.25, 0.75, -2]) / 3
     found = compare(subject, subject.is_passed, default, variant, base)
-    assert (found.n_groups, found.n_top_changed, found.tau_b, found.n_with_tau) == (2, 2, -1.0, 1)
+    assert (found.n_groups, found.n_top_changed, found.tau_b, found.n_with_tau) == (2, 1, -1.0, 1)
     # Half of |0.5| + |0.5| + |0.25| + |0.25| thirds, of 4 thirds.
     assert found.moved == pytest.approx(0.75 / 4)
     same = compare(subject, subject.is_passed, default, default, base)
     assert (same.n_top_changed, same.tau_b, same.moved) == (0, 1.0, pytest.approx(0.125))
+
+
+@pytest.mark.parametrize(
+    ("default", "variant", "is_changed"),
+    [
+        ([3, 2, 1], [2, 2, 2], False),
+        ([2, 2, 2], [3, 2, 1], False),
+        ([3, 2, 1], [2, 3, 3], True),
+        ([3, 3, 1], [2, 1, 3], True),
+        ([3, 3, 1], [1, 3, 3], False),
+    ],
+)
+def test_another_pass_is_best_where_none_of_the_best_still_is(
+    default: list[int], variant: list[int], is_changed: bool
+) -> None:
+    subject = rows([0, 0, 0, 0], [0, 0, 0, -1], [1, 1, 1, -1])
+    before, after = (np.array([*values, -6.0]) for values in (default, variant))
+    found = compare(subject, subject.is_passed, before, after, np.array([2.0, 2, 2, -6]))
+    assert found.n_top_changed == is_changed
 
 
 def test_no_graded_group_moves_nothing() -> None:

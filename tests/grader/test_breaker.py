@@ -236,3 +236,66 @@ def test_a_caller_is_told_of_a_pause_and_only_of_a_pause():
     asyncio.run(run())
     assert len(told) == 1
     assert 0.15 < told[0] < 0.3
+
+
+def test_pauses_are_told_once_however_many_there_were():
+    async def run() -> list[str | None]:
+        breaker = CircuitBreaker(2, 0.01, 2)
+        calls = Calls(breaker)
+        notes = [breaker.note]
+        await calls.fail(1)
+        notes.append(breaker.note)
+        await calls.fail(1)
+        notes.append(breaker.note)
+        await calls.fail(1)
+        await calls.make(fails=False)
+        notes.append(breaker.note)
+        return notes
+
+    told = "the endpoint failed 2 times in a row: calls paused 0.01 s, "
+    assert asyncio.run(run()) == [None, None, f"{told}once", f"{told}2 times"]
+
+
+def test_a_client_notes_the_pauses_of_its_run(serve, chat):
+    endpoint = serve(*[(503, b"down")] * 4, *[chat(content="ok")] * 2)
+    settings = EndpointSettings(
+        "m", endpoint.base_url, backoff_seconds=0.0, max_connections=1, max_failures=4, pause_seconds=0.02
+    )
+
+    async def run() -> list[str]:
+        client = EndpointClient(settings)
+        try:
+            for _ in range(2):
+                await client.complete(MESSAGES, [])
+        finally:
+            await client.close()
+        return client.notes
+
+    assert asyncio.run(run()) == ["the endpoint failed 4 times in a row: calls paused 0.02 s, once"]
+
+
+@pytest.mark.parametrize("max_attempts", [1, 9], ids=["one call", "the whole run"])
+def test_where_nobody_listens_the_hint_is_to_look_at_the_server(max_attempts):
+    settings = EndpointSettings(
+        "m",
+        "http://127.0.0.1:9/v1",
+        max_attempts=max_attempts,
+        backoff_seconds=0.0,
+        max_connections=1,
+        max_failures=2,
+        pause_seconds=0.01,
+        max_pauses=1,
+    )
+
+    async def run() -> None:
+        client = EndpointClient(settings)
+        try:
+            await client.complete(MESSAGES, [])
+        finally:
+            await client.close()
+
+    with pytest.raises(EndpointError, match="connection failed") as caught:
+        asyncio.run(run())
+    look = "is the server up? check `--base-url`; `gagar doctor --base-url …` tells more"
+    assert caught.value.hint.startswith(look)
+    assert ("repeat the command" in caught.value.hint) == caught.value.is_fatal == (max_attempts > 1)

@@ -4,6 +4,7 @@ from typing import get_args
 import pytest
 
 from gagar_cli.core.rubric import PAPER
+from gagar_cli.grader import prompts
 from gagar_cli.grader.prompts import VOTE, opening, prompt_version, system_prompt
 from gagar_cli.grader.rules import Mode
 from gagar_cli.grader.tool_schemas import READING_SCHEMAS, submit_schema, vote_schema
@@ -69,3 +70,10 @@ def test_nothing_of_the_dump_is_in_the_system_message(group, repository):
         system, user = opening(workspace, mode, PAPER, "MATERIAL" if mode.endswith("-static") else None)
         assert system["content"] == system_prompt(mode)
         assert "row.value" not in user["content"]
+
+
+@pytest.mark.parametrize("name", ["READING_SCHEMAS", "RUN_CHECK_SCHEMA", "VIEW_OUTPUT_SCHEMA"])
+def test_the_version_changes_with_every_tool(name, monkeypatch):
+    before = prompt_version.__wrapped__()
+    monkeypatch.setattr(prompts, name, [])
+    assert prompt_version.__wrapped__() != before

@@ -1,5 +1,7 @@
+import json
 import math
 from contextlib import suppress
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 from gagar_cli.errors import InputError
 from gagar_cli.io.columns import clean_scalars
 from gagar_cli.io.dump import ReadOptions, open_dump
+from gagar_cli.io.jsonl_flat import MIN_FILE_BYTES
 from gagar_cli.io.records import Fields, Scalars, read_scalars
 
 PLAIN = pl.DataFrame(
@@ -108,3 +111,25 @@ def test_a_bad_row_deep_in_a_long_table_is_found(tmp_path_factory: pytest.TempPa
     table.with_columns(trajectory_id=ids, reward=1.0).write_parquet(path)
     with pytest.raises(InputError, match=r"dump\.parquet:35001: trajectory_id is"):
         open_dump([path], ReadOptions())
+
+
+def test_a_column_of_boolean_rewards_is_what_the_records_say() -> None:
+    table = PLAIN.with_columns(pl.Series("reward", [True, None]))
+    clean = clean_scalars(table, Fields({}), "group_id")
+    assert clean is not None
+    assert clean["reward"].to_list() == [1.0, None]
+    records = [read_scalars(record, Fields({}), "group_id") for record in table.iter_rows(named=True)]
+    assert comparable(as_rows(clean)) == comparable(records)
+    assert clean_scalars(table.with_columns(advantage=pl.lit(value=True)), Fields({}), "group_id") is None
+
+
+def test_long_lines_of_boolean_rewards_and_parquet_have_the_same_index(tmp_path: Path) -> None:
+    rows = [{"group_id": "g", "trajectory_id": str(n), "reward": n % 3 == 0} for n in range(6_000)]
+    lines, table = tmp_path / "a.jsonl", tmp_path / "a.parquet"
+    lines.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    pl.DataFrame(rows).write_parquet(table)
+    assert lines.stat().st_size > MIN_FILE_BYTES
+    for path in (lines, table):
+        with open_dump([str(path)], ReadOptions(max_group_size=6_000)) as dump:
+            found = dump.index.select("reward", "passed").rows()
+        assert found == [(float(n % 3 == 0), n % 3 == 0) for n in range(6_000)]

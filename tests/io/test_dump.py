@@ -289,6 +289,18 @@ def test_no_dump_or_stdin_twice_is_a_usage_error(paths: list[str]) -> None:
         open_dump(paths, ReadOptions())
 
 
+def test_a_skipped_record_makes_no_file_one_without_resolved(write_dump: WriteDump) -> None:
+    path = write_dump(
+        [
+            {"group_id": "g", "trajectory_id": "a", "resolved": 3},
+            {"group_id": "g", "trajectory_id": "b", "reward": 1.0},
+        ]
+    )
+    with open_dump([path], ReadOptions(on_bad_record="skip")) as dump:
+        assert dump.report.n_bad_records == 1
+        assert not any("have no resolved" in note for note in dump.report.notes)
+
+
 def test_a_file_without_resolved_beside_one_with_it_is_judged_by_its_rewards(write_dump: WriteDump) -> None:
     judged = write_dump([{"group_id": "g", "trajectory_id": n, "resolved": v} for n, v in enumerate([True, None])], "a.jsonl")  # fmt: skip
     paid = write_dump(

@@ -102,9 +102,9 @@ def test_a_bad_value_deep_in_long_lines_is_told_with_its_line(write_dump: Callab
         {"group_id": "g", "trajectory_id": f"t{row}", "messages": "x" * 9000, "reward": 1.0}
         for row in range(300)
     ]
-    records[211]["reward"] = True
+    records[211]["reward"] = "one"
     path = write_dump([json.dumps(record) for record in records])
-    with pytest.raises(InputError, match=r"dump\.jsonl:212: reward is true, expected a number"):
+    with pytest.raises(InputError, match=r'dump\.jsonl:212: reward is "one", expected a number'):
         open_dump([path], ReadOptions(is_index_only=True))
 
 

@@ -1,7 +1,15 @@
 import pytest
 
 from gagar_cli.errors import InputError, UsageError
-from gagar_cli.io.records import MISSING, Fields, checked_identifier, look_up, read_group_key, read_scalars
+from gagar_cli.io.records import (
+    MISSING,
+    Fields,
+    checked_identifier,
+    look_up,
+    prompt_key,
+    read_group_key,
+    read_scalars,
+)
 
 PLAIN = Fields({})
 
@@ -40,7 +48,8 @@ def test_the_canonical_name_goes_before_the_other_one() -> None:
     ("record", "message"),
     [
         ({"reward": "high"}, 'reward is "high", expected a number'),
-        ({"reward": True}, "reward is true, expected a number"),
+        ({"reward": "true"}, 'reward is "true", expected a number'),
+        ({"reward": 1, "advantage": True}, "advantage is true, expected a number"),
         ({"reward": float("inf")}, "reward is inf, expected a finite number"),
         ({"reward": 10**400}, "number out of range"),
         ({"reward": -1.5e100}, r"reward is -1\.5e\+100, expected a number from -1e\+100 to 1e\+100"),
@@ -65,6 +74,21 @@ def test_the_canonical_name_goes_before_the_other_one() -> None:
 def test_a_wrong_scalar_is_refused_with_its_value(record: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
         read_scalars({"group_id": "g", **record}, PLAIN, "group_id")
+
+
+@pytest.mark.parametrize(("value", "reward"), [(True, 1.0), (False, 0.0)])
+def test_a_boolean_reward_is_one_or_zero(value: bool, reward: float) -> None:
+    found = read_scalars({"group_id": "g", "reward": value}, PLAIN, "group_id").reward
+    assert (found, type(found)) == (reward, float)
+
+
+def test_a_log_that_begins_with_the_reply_has_no_prompt_to_group_by() -> None:
+    log = [{"role": "assistant", "content": "done"}]
+    with pytest.raises(InputError, match="no message before the first reply"):
+        prompt_key({"messages": log})
+    assert prompt_key({"messages": [{"role": "user", "content": "q"}, *log]}) != prompt_key(
+        {"problem_statement": "x"}
+    )
 
 
 def test_an_invalid_attempt_needs_no_reward() -> None:

@@ -12,7 +12,13 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from gagar_cli.core.rubric import PAPER, Rubric
-from gagar_cli.grader.tool_schemas import READING_SCHEMAS, RUN_CHECK_SCHEMA, submit_schema, vote_schema
+from gagar_cli.grader.tool_schemas import (
+    READING_SCHEMAS,
+    RUN_CHECK_SCHEMA,
+    VIEW_OUTPUT_SCHEMA,
+    submit_schema,
+    vote_schema,
+)
 
 if TYPE_CHECKING:
     from gagar_cli.grader.workspace import Workspace
@@ -77,6 +83,6 @@ def opening(
 @cache
 def prompt_version(mode: str = "agentic", rubric: Rubric = PAPER) -> str:
     """Twelve hex digits that change with the prompts, the tools' schemas or the rubric."""
-    schemas = [*READING_SCHEMAS, RUN_CHECK_SCHEMA, submit_schema(rubric), vote_schema()]
+    schemas = [*READING_SCHEMAS, RUN_CHECK_SCHEMA, VIEW_OUTPUT_SCHEMA, submit_schema(rubric), vote_schema()]
     content = [system_prompt(mode, rubric), system_prompt(VOTE, rubric), rubric.digest, schemas]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:12]

@@ -31,6 +31,8 @@ class Context:
     """The run that the file belongs to: the part of its path that tells it from others; empty for a lone file."""
     keep_raw: bool = False
     """Whether what no canonical field takes is kept as JSON text under `raw`."""
+    is_grouped: bool = False
+    """Whether the user says what groups the records, so that none needs a prompt for it."""
     notes: list[str] = field(default_factory=list)
     """What is to be told about the file, appended while it is read."""
     seen: dict[Any, int] = field(default_factory=dict)

@@ -13,6 +13,7 @@ from gagar_cli.errors import InputError
 from gagar_cli.io.formats.base import Context, Format, Lift, Record, Row, known
 from gagar_cli.io.formats.files import NativeFile, Sample
 from gagar_cli.io.formats.parts import attempt_id, finished, prompt_key
+from gagar_cli.io.records import MISSING, placed
 
 _ANSWERED = {"response", "reward", "_ng_failure_class"}
 _TRUNCATED = {"max_iteration": "truncated_turns", "context_window": "truncated_context"}
@@ -49,12 +50,15 @@ def read(file: NativeFile, context: Context) -> Iterator[Row]:
         elif not isinstance(value, Mapping) or not isinstance(value.get("responses_create_params"), Mapping):
             yield Row(number, InputError(f"{file.name}:{number}: responses_create_params is missing"))
         else:
-            yield Row(number, _record(value, number, context))
+            try:
+                yield Row(number, _record(value, number, context))
+            except InputError as error:
+                yield Row(number, placed(error, f"{file.name}:{number}"))
 
 
 def _record(value: Mapping[str, Any], number: int, context: Context) -> Record:
     lift = Lift(value)
-    asked = lift.peek("responses_create_params.input")
+    asked = lift.peek("responses_create_params.input", MISSING)
     told = lift.peek("responses_create_params.metadata")
     told = told if isinstance(told, Mapping) else {}
     task_index = lift.integer("_ng_task_index")
@@ -69,7 +73,7 @@ def _record(value: Mapping[str, Any], number: int, context: Context) -> Record:
     elif task_index is not None:
         group, source = f"task-{task_index}", "field:_ng_task_index"
     else:
-        group, source = prompt_key(asked), "equal_prompt"
+        group, source = prompt_key(asked, "responses_create_params.input", context), "equal_prompt"
     number_id = number if rollout_index is None else rollout_index
     report = lift.peek("metadata.eval_report")
     patch = lift.peek("model_patch", lift.peek("metadata.model_patch"))

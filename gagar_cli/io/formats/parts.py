@@ -9,6 +9,8 @@ from gagar_cli.core.messages import json_text
 from gagar_cli.errors import InputError
 from gagar_cli.io.formats.base import Context, Lift, Record
 from gagar_cli.io.formats.files import NativeFile
+from gagar_cli.io.jsonl import show_value
+from gagar_cli.io.lookups import MISSING
 
 _INFRASTRUCTURE = (
     "docker", "container", "runtime", "connection", "apierror", "api_error", "ratelimit", "rate limit", "retryerror",
@@ -37,9 +39,26 @@ def finished(record: Record, lift: Lift, context: Context, *, keep: Sequence[str
     return record
 
 
-def prompt_key(prompt: Any) -> str:
-    """Sixteen hex digits of a prompt: equal prompts, equal groups."""
-    text = prompt if isinstance(prompt, str) else json.dumps(prompt, sort_keys=True, default=str)
+def prompt_key(prompt: Any, name: str, context: Context) -> str:
+    """What groups the attempts at a prompt (text, messages or a task), which the format has under `name`.
+
+    Raises:
+        InputError: there is none, and nothing else groups the record: those without one were asked different things.
+    """
+    if isinstance(prompt, str | list | Mapping) and prompt:
+        return text_key(prompt)
+    if context.is_grouped:
+        return ""
+    found = "missing" if prompt is MISSING else show_value(prompt)
+    raise InputError(
+        f"{name} is {found}, expected the prompt",
+        "`--group-by FIELD` groups by something else, `--on-bad-record skip` leaves such records out",
+    )
+
+
+def text_key(value: Any) -> str:
+    """Sixteen hex digits, the same for equal values."""
+    text = value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=str)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
@@ -88,6 +107,20 @@ def objects(file: NativeFile, what: str) -> Iterator[tuple[int, Any, InputError 
             yield number, value, None
         else:
             yield number, None, InputError(f"{file.name}:{number}: no object, expected {what}")
+
+
+def check_keys(value: Mapping[str, Any], keys: Sequence[str], format_name: str) -> None:
+    """See that a record is one of its format, which `--format` may have named for any file.
+
+    Raises:
+        InputError: it lacks keys that every record of the format has.
+    """
+    if missing := [key for key in keys if key not in value]:
+        are = "is" if len(missing) == 1 else "are"
+        raise InputError(
+            f"{' and '.join(missing)} {are} missing, expected a record of {format_name} with {', '.join(keys)}",
+            f"`gagar formats {format_name}` shows what is read; without `--format` the content tells the format",
+        )
 
 
 def instance_of(value: Any) -> str | None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from gagar_cli.core.messages import chat_messages
+from gagar_cli.errors import InputError
 from gagar_cli.io.formats.base import Context, Format, Lift, Record, Row, known
 from gagar_cli.io.formats.files import NativeFile, Sample
 from gagar_cli.io.formats.parts import (
@@ -18,7 +19,9 @@ from gagar_cli.io.formats.parts import (
     objects,
     prompt_key,
     statement_of,
+    text_or_none,
 )
+from gagar_cli.io.records import MISSING, placed
 
 _ENDS: dict[str, Record] = {
     "env_done": {"termination": "completed", "is_truncated": False},
@@ -56,13 +59,17 @@ def _read(file: NativeFile, context: Context) -> Iterator[Row]:
             continue
         lift = Lift(value)
         episode = lift.text("episode_id") or lift.text("id") or Path(file.path).stem
-        task = lift.peek("task")
+        task = lift.peek("task", MISSING)
         step = lift.integer("training_step")
         reason = lift.text("termination_reason")
         trajectories = lift.take("trajectories")
         correct = lift.flag("is_correct")
         named = lift.peek("task_hash")
-        group = episode.rpartition(":")[0] or (named if isinstance(named, str) else prompt_key(task))
+        try:
+            group = episode.rpartition(":")[0] or (text_or_none(named) or prompt_key(task, "task", context))
+        except InputError as problem:
+            yield Row(number, placed(problem, f"{file.name}:{number}"))
+            continue
         parts = (
             [each for each in trajectories if isinstance(each, Mapping)]
             if isinstance(trajectories, list)

@@ -3,7 +3,7 @@
 Trainers write what a reward function or a rollout adds: such a column is taken where it has a canonical name.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +14,8 @@ from gagar_cli.core.text import counted
 from gagar_cli.errors import InputError
 from gagar_cli.io.formats.base import Context, Format, Lift, Record, Row
 from gagar_cli.io.formats.files import NativeFile, Numbered, Sample
-from gagar_cli.io.formats.parts import attempt_id, finished, prompt_key
+from gagar_cli.io.formats.parts import attempt_id, check_keys, finished, text_key
+from gagar_cli.io.records import placed
 
 _REPEATS = "repeats"
 _PLACES = ("", "metadata.", "env_extras.", "env_extras.instance.")
@@ -54,7 +55,7 @@ class RowPlace(NamedTuple):
         if not isinstance(output, str) or not output:
             return None
         seen = self.context.seen
-        first: int = seen.setdefault(prompt_key([prompt, output]), self.number)
+        first: int = seen.setdefault(text_key([prompt, output]), self.number)
         if first == self.number:
             return None
         seen[_REPEATS] = seen.get(_REPEATS, 0) + 1
@@ -101,8 +102,10 @@ def read_rows(
     file: NativeFile,
     context: Context,
     values: Iterable[Numbered] | None = None,
+    *,
+    keys: Sequence[str],
 ) -> Iterator[Row]:
-    """A record for each row of the file, or of `values` where its rows are no attempts."""
+    """A record for each row of the file, or of `values` where its rows are no attempts; every row has the `keys`."""
     templates: set[str] = set()
     for number, value in file.values() if values is None else values:
         if isinstance(value, InputError):
@@ -112,7 +115,12 @@ def read_rows(
             yield Row(number, InputError(f"{file.name}:{number}: no object, expected a row of {name}"))
             continue
         lift = Lift(value)
-        record = make(lift, RowPlace(file, number, context, templates))
+        try:
+            check_keys(value, keys, name)
+            record = make(lift, RowPlace(file, number, context, templates))
+        except InputError as error:
+            yield Row(number, placed(error, f"{file.name}:{number}"))
+            continue
         record = _named(lift, record) | record
         record["source_format"] = name
         yield Row(number, finished(record, lift, context))
@@ -162,15 +170,16 @@ def row_format(
     make: Callable[[Lift, RowPlace], Record],
     mapping: Mapping[str, str],
     *,
+    keys: Sequence[str],
     needs: str = "patches, logs and test outputs of the agent",
 ) -> Format:
-    """A format of rows, made one by one."""
+    """A format of rows, made one by one; `keys` are what every row has, also where it is not looked at to tell the format."""
     return Format(
         name=name,
         title=title,
         container=container,
         detect=detect,
-        read=partial(read_rows, make, name),
+        read=partial(read_rows, make, name, keys=keys),
         mapping={**mapping, NAMED: NAMED_PLACES},
         needs_join=needs,
     )

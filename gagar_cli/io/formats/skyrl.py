@@ -15,8 +15,10 @@ from gagar_cli.io.formats.base import Context, Format, Lift, Record, Row, known
 from gagar_cli.io.formats.files import NativeFile, Numbered
 from gagar_cli.io.formats.parts import prompt_key, total
 from gagar_cli.io.formats.rows import NAMED, NAMED_PLACES, RowPlace, has, read_rows
+from gagar_cli.io.lookups import MISSING
 
 NAME = "skyrl-eval"
+_KEYS = ("output_response", "score")
 _BROKEN = ("error_runtime", "error_initialization", "error_evaluation", "cmd_timeout")
 """Such a run, where it has no log, is written as a copy of a sibling, even of another task's."""
 _FOLDER = re.compile(r"global_step_(\d{1,18})_evals")
@@ -25,7 +27,7 @@ _FIRST = "first prompt"
 
 
 def _read(file: NativeFile, context: Context) -> Iterator[Row]:
-    yield from read_rows(_record, NAME, file, context, _whole(file.values(), file, context))
+    yield from read_rows(_record, NAME, file, context, _whole(file.values(), file, context), keys=_KEYS)
 
 
 def _whole(values: Iterable[Numbered], file: NativeFile, context: Context) -> Iterator[Numbered]:
@@ -70,7 +72,7 @@ def _marked(row: Numbered, n_steps: int, first: Any) -> Numbered:
 
 
 def _record(lift: Lift, place: RowPlace) -> Record:
-    prompt = lift.take("input_prompt")
+    prompt = lift.take("input_prompt", MISSING)
     n_steps, first_prompt = lift.take(_STEPS, 0), lift.take(_FIRST, prompt)
     score = lift.take("score")
     reason = lift.text("stop_reason")
@@ -91,7 +93,7 @@ def _record(lift: Lift, place: RowPlace) -> Record:
     output = lift.take("output_response")
     first = place.first_like(prompt, output)
     return {
-        "group_id": instance or prompt_key(first_prompt),
+        "group_id": instance or prompt_key(first_prompt, "input_prompt", place.context),
         "group_id_source": "field:env_extras.instance_id" if instance else "equal_prompt",
         "trajectory_id": place.attempt_id,
         "reward": score,

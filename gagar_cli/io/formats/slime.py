@@ -10,6 +10,7 @@ from typing import Any
 from gagar_cli.io.formats.base import Lift, Record, known
 from gagar_cli.io.formats.parts import number_or_none, prompt_key, text_or_none
 from gagar_cli.io.formats.rows import RowPlace, has, row_format
+from gagar_cli.io.lookups import MISSING
 
 STEP = "dump_rollout_id"
 """The number of the dump, which is the training step: put into every sample on conversion."""
@@ -18,7 +19,7 @@ _UNNAMED = object()
 
 
 def _sample(lift: Lift, place: RowPlace) -> Record:
-    prompt, response = lift.take("prompt"), lift.take("response")
+    prompt, response = lift.take("prompt", MISSING), lift.take("response")
     group, run, index = lift.take("group_index"), lift.take("rollout_id"), lift.take("index")
     status = lift.text("status")
     reason = text_or_none(lift.peek("metadata.abort_reason"))
@@ -29,7 +30,7 @@ def _sample(lift: Lift, place: RowPlace) -> Record:
     resolved = lift.flag("metadata.grading_solved")
     is_broken = status in _BROKEN
     return {
-        "group_id": str(group) if group is not None else prompt_key(prompt),
+        "group_id": str(group) if group is not None else prompt_key(prompt, "prompt", place.context),
         "group_id_source": "field:group_index" if group is not None else "equal_prompt",
         "trajectory_id": place.attempt_id if run is None and index is None else str(index if run is None else run),
         "messages": place.log(prompt, response),
@@ -90,4 +91,5 @@ FORMAT = row_format(
         "infra_failure": "status aborted, failed",
         "is_truncated": "status truncated",
     },
+    keys=("response", "reward"),
 )

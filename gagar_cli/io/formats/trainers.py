@@ -14,7 +14,7 @@ from gagar_cli.io.formats.base import Lift, Record, known
 from gagar_cli.io.formats.files import Sample
 from gagar_cli.io.formats.parts import attempt_id, number_or_none, prompt_key, total
 from gagar_cli.io.formats.rows import RowPlace, has, row_format
-from gagar_cli.io.records import CANONICAL_FIELDS
+from gagar_cli.io.records import CANONICAL_FIELDS, MISSING, checked_identifier
 from gagar_cli.io.streams import show_path
 
 _VERL_UID = re.compile(r"(.+)_(\d+)_(\d+)")
@@ -44,7 +44,7 @@ def _detect_areal(sample: Sample) -> str | None:
 
 
 def _verl(lift: Lift, place: RowPlace) -> Record:
-    prompt = lift.take("input")
+    prompt = lift.take("input", MISSING)
     output = lift.take("output")
     uid = lift.text("uid")
     found = _VERL_UID.fullmatch(uid) if uid else None
@@ -53,7 +53,8 @@ def _verl(lift: Lift, place: RowPlace) -> Record:
         group, source, segment = found[1], "field:uid", int(found[3])
         trajectory_id = f"{found[1]}_{found[2]}"
     else:
-        group, source, segment = uid or prompt_key(prompt), "field:uid" if uid else "equal_prompt", None
+        group = uid or prompt_key(prompt, "input", place.context)
+        source, segment = "field:uid" if uid else "equal_prompt", None
         trajectory_id = place.attempt_id
     return {
         "group_id": group,
@@ -71,10 +72,10 @@ def _instance(lift: Lift) -> str | None:
 
 
 def _areal(lift: Lift, place: RowPlace) -> Record:
-    task = lift.take("task_id")
+    task = checked_identifier(lift.take("task_id"), "task_id")
     prompt, completion = lift.take("prompt"), lift.take("completion")
     return {
-        "group_id": str(task),
+        "group_id": task,
         "group_id_source": "field:task_id",
         "trajectory_id": f"{task}-{lift.peek('sample_idx')}"
         if lift.peek("sample_idx") is not None
@@ -88,7 +89,7 @@ def _areal(lift: Lift, place: RowPlace) -> Record:
 def _nemo_rl(lift: Lift, place: RowPlace) -> Record:
     def only(name: str) -> Any:
         value = lift.peek(name)
-        return lift.take(name)[0] if isinstance(value, list) and len(value) == 1 else None
+        return lift.take(name)[0] if isinstance(value, list) and len(value) == 1 else value
 
     content = only("content")
     split = split_template(content if isinstance(content, str) else "", role="unknown")
@@ -97,7 +98,7 @@ def _nemo_rl(lift: Lift, place: RowPlace) -> Record:
     step = re.search(r"step_?(\d+)", place.stem)
     mask = only("sample_loss_mask")
     return {
-        "group_id": prompt_key(prompt or content),
+        "group_id": prompt_key(prompt or content, "content", place.context),
         "group_id_source": "equal_prompt",
         "trajectory_id": f"{place.stem}-{lift.peek('idx')}-{place.number}",
         "reward": only("rewards"),
@@ -114,7 +115,7 @@ def _before_reply(messages: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def _trl(lift: Lift, place: RowPlace) -> Record:
-    prompt, completion = _pruned(lift.take("prompt")), _pruned(lift.take("completion"))
+    prompt, completion = _pruned(lift.take("prompt", MISSING)), _pruned(lift.take("completion"))
     advantage = lift.take("advantage")
     step = lift.integer("step")
     numbers = {
@@ -129,7 +130,7 @@ def _trl(lift: Lift, place: RowPlace) -> Record:
         )
     valid = [value for value in numbers.values() if value == value]
     return {
-        "group_id": prompt_key(prompt),
+        "group_id": prompt_key(prompt, "prompt", place.context),
         "group_id_source": "equal_prompt",
         "trajectory_id": place.attempt_id,
         "reward": total(valid),
@@ -160,7 +161,9 @@ def _r2e(lift: Lift, place: RowPlace) -> Record:
     reason = lift.text("exit_reason")
     termination = _R2E_EXITS.get(reason or "", "unknown")
     run = lift.peek("exp_name")
-    instance_id = str(instance or prompt_key(lift.peek("problem_statement")))
+    instance_id = str(
+        instance or prompt_key(lift.peek("problem_statement", MISSING), "problem_statement", place.context)
+    )
     return {
         "group_id": instance_id,
         "group_id_source": "field:ds.instance_id" if "instance_id" in dataset else "field:docker_image",
@@ -202,6 +205,7 @@ FORMATS = (
             "model_patch, test_output": "output_patch, test_output",
             "is_truncated": "exit_reason",
         },
+        keys=("trajectory_steps", "reward"),
         needs="",
     ),
     row_format(
@@ -218,6 +222,7 @@ FORMATS = (
             "step": "step",
             "messages": "input and output, split at the chat template or at bare role names",
         },
+        keys=("output", "score"),
     ),
     row_format(
         "areal",
@@ -231,6 +236,7 @@ FORMATS = (
             "reward": "reward",
             "step": "tail_version",
         },
+        keys=("task_id", "completion"),
     ),
     row_format(
         "nemo-rl",
@@ -245,6 +251,7 @@ FORMATS = (
             "mask_sample": "sample_loss_mask[0] is 0",
             "messages": "content[0]",
         },
+        keys=("content", "rewards"),
     ),
     row_format(
         "trl",
@@ -258,5 +265,6 @@ FORMATS = (
             "step, advantage": "step, advantage",
             "messages": "prompt and completion",
         },
+        keys=("completion",),
     ),
 )

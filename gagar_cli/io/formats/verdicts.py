@@ -7,13 +7,13 @@ harness could not evaluate is invalid, never failed.
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from gagar_cli.core.messages import json_text
 from gagar_cli.errors import InputError
 from gagar_cli.io.formats.base import Format
+from gagar_cli.io.formats.facts import Fact, Unit
 from gagar_cli.io.formats.files import NativeFile, Sample
 from gagar_cli.io.formats.parts import number_or_none
 from gagar_cli.io.formats.predictions import detect as is_predictions
@@ -30,43 +30,6 @@ _INFRASTRUCTURE_LISTS = (
 _FAILED_LISTS = ("unresolved_ids", "ids_unresolved", "empty_patch_ids", "no_generation", "no_apply")
 _EVALUATED_LISTS = ("completed_ids", "applied", "with_logs")
 _ROW_FACTS = ("resolved", "passed", "reward", "model_patch", "test_output", "infra_failure")
-
-
-@dataclass(slots=True)
-class Fact:
-    """What one file says about one attempt, or about the one attempt at an instance in a run."""
-
-    resolved: bool | None = None
-    reward: float | None = None
-    infra_failure_reason: str | None = None
-    """Why it was not evaluated."""
-    model_patch: str | None = None
-    test_output_path: str | None = None
-    test_output: str | None = None
-    tests_status: str | None = None
-    trajectory_id: str | None = None
-    attempt: int | None = None
-    is_of_one: bool = True
-    """False where it follows, for any attempt, from what a report leaves out."""
-
-
-@dataclass(slots=True)
-class Unit:
-    """Facts about instances of one run."""
-
-    source: str
-    """The file, safe to show."""
-    path: str
-    run: str | None = None
-    """The run as the file itself names it."""
-    facts: dict[str, list[Fact]] = field(default_factory=dict)
-    """By instance_id."""
-    are_others_unresolved: bool = False
-    """The report names only what is resolved, and all of the run was evaluated."""
-
-    def add(self, instance_id: str, fact: Fact) -> None:
-        """Append a fact."""
-        self.facts.setdefault(instance_id, []).append(fact)
 
 
 def detect(sample: Sample) -> str | None:
@@ -242,8 +205,13 @@ def _add_lists(unit: Unit, document: Mapping[str, Any]) -> None:
 
 
 def _add_row(unit: Unit, row: Any, where: str) -> None:
-    if not isinstance(row, Mapping) or not isinstance(row.get("instance_id"), str | int):
-        raise InputError(f"{where}: instance_id is missing, expected what the row is about")
+    name = (
+        "instance_id" if isinstance(row, Mapping) and row.get("instance_id") is not None else "trajectory_id"
+    )
+    if not isinstance(row, Mapping) or not isinstance(row.get(name), str | int):
+        raise InputError(
+            f"{where}: instance_id and trajectory_id are missing, expected what the row is about"
+        )
     resolved = row.get("resolved", row.get("passed"))
     if not isinstance(resolved, bool | None):
         raise InputError(f"{where}: resolved is {resolved!r}, expected true, false or null")
@@ -261,11 +229,19 @@ def _add_row(unit: Unit, row: Any, where: str) -> None:
         trajectory_id=str(trajectory_id) if trajectory_id is not None else None,
         attempt=attempt if isinstance(attempt, int) and not isinstance(attempt, bool) else None,
     )
-    unit.add(str(row["instance_id"]), fact)
+    if name == "instance_id":
+        unit.add(str(row[name]), fact)
+        return
+    group_id, step = row.get("group_id"), row.get("step")
+    fact.is_by_trajectory = True
+    fact.group_id = str(group_id) if group_id is not None else None
+    fact.step = step if isinstance(step, int) and not isinstance(step, bool) else None
+    unit.attempts.setdefault(str(row[name]), []).append(fact)
 
 
 def _is_row(value: Any) -> bool:
-    return isinstance(value, Mapping) and "instance_id" in value and any(name in value for name in _ROW_FACTS)
+    is_about = isinstance(value, Mapping) and ("instance_id" in value or "trajectory_id" in value)
+    return is_about and any(name in value for name in _ROW_FACTS)
 
 
 def _is_bit(value: Any) -> bool:

@@ -5,15 +5,17 @@ from pathlib import Path
 from typing import Any
 
 from gagar_cli.core.messages import chat_messages, json_text
+from gagar_cli.errors import InputError
 from gagar_cli.io.formats.base import Context, Format, Lift, Record, Row, known
 from gagar_cli.io.formats.files import NativeFile, Sample
 from gagar_cli.io.formats.parts import (
     attempt_id,
+    check_keys,
     finished,
     instance_of,
     objects,
 )
-from gagar_cli.io.records import from_json_text
+from gagar_cli.io.records import checked_identifier, from_json_text, placed
 
 
 def _detect_verifiers(sample: Sample) -> str | None:
@@ -30,7 +32,12 @@ def _read_verifiers(file: NativeFile, context: Context) -> Iterator[Row]:
             yield Row(number, error)
             continue
         lift = Lift(value)
-        example = lift.take("example_id")
+        try:
+            check_keys(value, ("example_id", "completion"), "verifiers")
+            example = checked_identifier(lift.take("example_id"), "example_id")
+        except InputError as problem:
+            yield Row(number, placed(problem, f"{file.name}:{number}"))
+            continue
         failed = _failure(lift.peek("error"))
         told = lift.peek("info")
         told = from_json_text(told) if isinstance(told, str) else told
@@ -39,7 +46,7 @@ def _read_verifiers(file: NativeFile, context: Context) -> Iterator[Row]:
         messages = [*_log(prompt, "user"), *_log(completion, "assistant")]
         tools = lift.take("tool_defs")
         record: Record = {
-            "group_id": str(example),
+            "group_id": example,
             "group_id_source": "field:example_id",
             "trajectory_id": attempt_id(
                 context, folder.name if not context.run else None, f"{example}-{number}"

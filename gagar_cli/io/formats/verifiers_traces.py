@@ -23,6 +23,7 @@ from gagar_cli.io.formats.parts import (
     text_or_none,
     total,
 )
+from gagar_cli.io.records import MISSING, placed
 
 _FOLDER = re.compile(r"step_(\d{1,18})")
 _LIMITS = {
@@ -49,15 +50,20 @@ def _read_traces(file: NativeFile, context: Context) -> Iterator[Row]:
         if error is not None:
             yield Row(number, error)
             continue
-        episode = value if "traces" in value else {"traces": [value], "task": value.get("task")}
-        task = episode.get("task")
-        task = task if isinstance(task, Mapping) else {}
+        episode = value if "traces" in value else {"traces": [value], "task": value.get("task", MISSING)}
+        told = episode.get("task", MISSING)
+        task = told if isinstance(told, Mapping) else {}
         grouped = episode.get("group")
         group = grouped.get("id") if isinstance(grouped, Mapping) else None
         key = group or task.get("key") or task.get("hash")
+        try:
+            group_key = str(key) if key else prompt_key(told, "task", context)
+        except InputError as problem:
+            yield Row(number, placed(problem, f"{file.name}:{number}"))
+            continue
         step = _step(value, file.path)
         whole: Record = {
-            "group_id": str(key) if key else prompt_key(task),
+            "group_id": group_key,
             "group_id_source": "field:group.id" if group else "field:task.key" if key else "equal_prompt",
             **_task(task),
             **known(step=step),

@@ -285,6 +285,9 @@ def test_a_format_can_be_forced_and_an_unknown_one_is_refused(native: Any) -> No
         native({"preds.jsonl": rows}, format="canonical")
     with pytest.raises(UsageError, match="--format is 'nope', expected canonical"):
         native({"preds.jsonl": rows}, format="nope")
+    for name, near in (("verll", "verl"), ("skyrl", "skyrl-eval"), ("Canonicl", "canonical")):
+        with pytest.raises(UsageError, match=f"^--format is '{name}', the nearest is {near}$"):
+            native({"preds.jsonl": rows}, format=name)
 
 
 def test_a_broken_file_of_a_tree_is_named_with_its_place(native: Any) -> None:

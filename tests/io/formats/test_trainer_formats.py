@@ -267,7 +267,7 @@ def test_a_copy_of_a_sibling_is_recognised_in_an_evaluation_of_skyrl(native: Any
     [
         {"task_name": "t", "trial_name": "t__x", "task_checksum": "0", "verifier_result": {"rewards": {"r": 10**400}}},
         {"input_prompt": "p", "output_response": "o", "env_class": "x", "score": [10**400, 0.5]},
-        {"traces": [{"id": "a", "rewards": {"r": {"score": 10**400, "weight": 0.5}}, "nodes": []}], "task": {}, "env": {}},
+        {"traces": [{"id": "a", "rewards": {"r": {"score": 10**400, "weight": 0.5}}, "nodes": []}], "task": {"key": "t"}, "env": {}},
         {"group_index": 1, "response": "r", "tokens": [1], "status": "completed", "reward": 10**400},
     ],
     ids=["harbor", "skyrl", "verifiers", "slime"],
