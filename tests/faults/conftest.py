@@ -61,11 +61,17 @@ ANSWERS = {
     "500 calls": _response(_chat(*[("overview", "{}")] * 500)),
 }
 FAULTS = tuple(ANSWERS)
+UNREADABLE, REFUSED = "bad arguments", b"the arguments are not a JSON object"
+"""The fault that is a reply without a readable call, and what the conversation then holds."""
 CLOSING = ("gone before headers", "gone in headers", "gone in body", "17 MB", "drip", "hang", "reset")
 
 
 class FaultyEndpoint:
-    """Each fault `n_each` times in a seeded order, at most three in a row for the same request."""
+    """Each fault `n_each` times in a seeded order.
+
+    At most three in a row for the same request, and at most three calls that cannot be read in one conversation: for
+    more of either a group is rightly given up.
+    """
 
     def __init__(self, *, n_each: int, seed: int) -> None:
         self._plan = list(FAULTS) * n_each
@@ -115,8 +121,14 @@ class FaultyEndpoint:
         key = hashlib.sha256(body).hexdigest()
         if not self._plan or self._n_by_request[key] >= 3:
             return None
+        is_full = body.count(REFUSED) >= 3
+        place = next(
+            (n for n in reversed(range(len(self._plan))) if not is_full or self._plan[n] != UNREADABLE), None
+        )
+        if place is None:
+            return None
         self._n_by_request[key] += 1
-        fault = self._plan.pop()
+        fault = self._plan.pop(place)
         self.n_served[fault] += 1
         return fault
 
