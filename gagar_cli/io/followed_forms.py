@@ -11,6 +11,7 @@ from gagar_cli.io.formats.base import Context
 from gagar_cli.io.formats.files import NativeFile, Sample
 from gagar_cli.io.markers import END_OF_DUMP, is_marker
 from gagar_cli.io.native_files import Found, Other, recognised, run_directory_of
+from gagar_cli.io.open_sources import open_parquet
 from gagar_cli.io.scan import ReadOptions
 from gagar_cli.io.sources import JsonlSource, Scanned, Source
 from gagar_cli.io.streams import Opened, open_input, show_path
@@ -110,14 +111,5 @@ def _is_torn(file: FollowedFile) -> bool:
 
 def _canonical_source(path: str, opened: Opened, options: ReadOptions) -> Source:
     if opened.kind == "parquet":
-        from gagar_cli.io.parquet import ParquetSource
-
-        return ParquetSource(
-            path,
-            opened,
-            explode=options.explode,
-            group_by=options.group_by,
-            max_record_bytes=options.max_record_bytes,
-            extras=options.extras,
-        )
+        return open_parquet(path, opened, options)
     return JsonlSource(path, opened, explode=options.explode, max_record_bytes=options.max_record_bytes)

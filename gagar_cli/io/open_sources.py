@@ -42,17 +42,7 @@ def open_sources(
 
 def _open_source(path: str, opened: Opened, options: ReadOptions) -> Source:
     if opened.kind == "parquet":
-        # With the file its library would cost 40 MB of memory, which JSON lines have no use for.
-        from gagar_cli.io.parquet import ParquetSource
-
-        return ParquetSource(
-            path,
-            opened,
-            explode=options.explode,
-            group_by=options.group_by,
-            max_record_bytes=options.max_record_bytes,
-            extras=options.extras,
-        )
+        return open_parquet(path, opened, options)
     return JsonlSource(
         path,
         opened,
@@ -63,4 +53,19 @@ def _open_source(path: str, opened: Opened, options: ReadOptions) -> Source:
         flat=None
         if options.joins or options.group_by in ("prompt", "directory")
         else (*options.extras, options.group_by or ""),
+    )
+
+
+def open_parquet(path: str, opened: Opened, options: ReadOptions) -> Source:
+    """A Parquet file as a source."""
+    # With the file its library would cost 40 MB of memory, which JSON lines have no use for.
+    from gagar_cli.io.parquet import ParquetSource
+
+    return ParquetSource(
+        path,
+        opened,
+        explode=options.explode,
+        group_by=options.group_by,
+        max_record_bytes=options.max_record_bytes,
+        extras=options.extras,
     )
