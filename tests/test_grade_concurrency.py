@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from gagar_cli.grade import GradeSettings, run
 from gagar_cli.grader.client import EndpointSettings
 from gagar_cli.grader.offline.app import complete
 from gagar_cli.group_grading import GroupGraderSettings
+from tests.servers import BackgroundServer
 
 PATCH = "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-x = {n}\n+x = {m}\n"
 SECONDS = 0.02
@@ -29,31 +29,17 @@ class CountingEndpoint:
     def __init__(self) -> None:
         self.n_most_calls = self.n_most_open = 0
         self._n_calls = self._n_open = 0
-        self._loop = asyncio.new_event_loop()
-        self._server = self._loop.run_until_complete(asyncio.start_server(self._serve, "127.0.0.1", 0))
-        self.base_url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}/v1"
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        self._loop.call_soon_threadsafe(self._server.close)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        server = BackgroundServer(self._serve)
+        self.base_url, self.close = server.base_url, server.close
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while True:
-                head = await reader.readuntil(b"\r\n\r\n")
-                length = next(
-                    int(line[15:])
-                    for line in head.split(b"\r\n")
-                    if line.lower().startswith(b"content-length:")
-                )
-                body = json.dumps(await self._answer(json.loads(await reader.readexactly(length)))).encode()
-                writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body))
-        except (asyncio.IncompleteReadError, ConnectionError):
-            writer.close()
+        while True:
+            head = await reader.readuntil(b"\r\n\r\n")
+            length = next(
+                int(line[15:]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:")
+            )
+            body = json.dumps(await self._answer(json.loads(await reader.readexactly(length)))).encode()
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body))
 
     async def _answer(self, request: dict) -> dict:
         self._n_calls += 1

@@ -6,7 +6,6 @@ import json
 import random
 import socket
 import struct
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 
 from gagar_cli.grader.offline.app import complete
+from tests.servers import BackgroundServer
 
 MARK = "fault_"
 """What the ids of calls that a fault made up start with: the model behind it never hears of them."""
@@ -79,43 +79,18 @@ class FaultyEndpoint:
         self.n_served: Counter[str] = Counter()
         self.n_answers = 0
         self._n_by_request: Counter[str] = Counter()
-        self._loop = asyncio.new_event_loop()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._server = self._loop.run_until_complete(asyncio.start_server(self._serve, "127.0.0.1", 0))
-        self.base_url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}/v1"
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        async def end() -> None:
-            self._server.close()
-            for task in self._tasks:
-                task.cancel()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
-
-        asyncio.run_coroutine_threadsafe(end(), self._loop).result(10)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        server = BackgroundServer(self._serve)
+        self.base_url, self.close = server.base_url, server.close
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        try:
-            while body := await _read_request(reader):
-                fault = self._next_fault(body)
-                if fault is None:
-                    self.n_answers += 1
-                    writer.write(_response(json.dumps(complete(_without_faults(json.loads(body)))).encode()))
-                    await writer.drain()
-                elif not await _misbehave(fault, writer):
-                    return
-        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            pass
-        finally:
-            self._tasks.discard(task)
-            writer.close()
+        while body := await _read_request(reader):
+            fault = self._next_fault(body)
+            if fault is None:
+                self.n_answers += 1
+                writer.write(_response(json.dumps(complete(_without_faults(json.loads(body)))).encode()))
+                await writer.drain()
+            elif not await _misbehave(fault, writer):
+                return
 
     def _next_fault(self, body: bytes) -> str | None:
         key = hashlib.sha256(body).hexdigest()

@@ -8,6 +8,7 @@ import pytest
 
 from gagar_cli.errors import EndpointError
 from gagar_cli.grader.client import EndpointClient, EndpointSettings, Reply
+from tests.servers import listening
 
 MESSAGES = [{"role": "user", "content": "hello"}]
 
@@ -133,27 +134,21 @@ def test_a_slow_drip_meets_the_deadline():
     async def drip(reader, writer):
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n")
-        try:
-            while True:
-                writer.write(b" ")
-                await writer.drain()
-                await asyncio.sleep(0.02)
-        except ConnectionError:
-            writer.close()
+        while True:
+            writer.write(b" ")
+            await writer.drain()
+            await asyncio.sleep(0.02)
 
     async def once() -> float:
-        server = await asyncio.start_server(drip, "127.0.0.1", 0)
-        port = server.sockets[0].getsockname()[1]
-        settings = EndpointSettings("m", f"http://127.0.0.1:{port}/v1", call_seconds=0.3, max_attempts=1)
-        client = EndpointClient(settings)
-        started = time.monotonic()
-        with pytest.raises(EndpointError, match="no answer within"):
-            await client.complete(MESSAGES, [])
-        seconds = time.monotonic() - started
-        await client.close()
-        await asyncio.sleep(0.1)
-        server.close()
-        return seconds
+        async with listening(drip) as port:
+            settings = EndpointSettings("m", f"http://127.0.0.1:{port}/v1", call_seconds=0.3, max_attempts=1)
+            client = EndpointClient(settings)
+            started = time.monotonic()
+            with pytest.raises(EndpointError, match="no answer within"):
+                await client.complete(MESSAGES, [])
+            seconds = time.monotonic() - started
+            await client.close()
+            return seconds
 
     assert asyncio.run(once()) < 2
 

@@ -3,16 +3,15 @@
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Callable
 
 import pytest
 
 from gagar_cli.errors import EndpointError
 from gagar_cli.grader.client import MAX_BODY_BYTES, EndpointClient, EndpointSettings, Reply
+from tests.servers import Handler, listening
 
 MESSAGES = [{"role": "user", "content": "hello"}]
 OK = json.dumps({"choices": [{"message": {"content": "ok"}}], "usage": {"prompt_tokens": 1}}).encode()
-Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 def answer(body: bytes = OK, headers: bytes = b"", status: bytes = b"200 OK") -> bytes:
@@ -40,17 +39,12 @@ class Server:
 
     async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.n_connections += 1
-        try:
-            while self._answers:
-                self.heads.append(await read_request(reader))
-                writer.write(self._answers.pop(0))
-                await writer.drain()
-                if self._closes:
-                    return
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass
-        finally:
-            writer.close()
+        while self._answers:
+            self.heads.append(await read_request(reader))
+            writer.write(self._answers.pop(0))
+            await writer.drain()
+            if self._closes:
+                return
 
 
 def ask(
@@ -59,19 +53,17 @@ def ask(
     """Ask so many times, one after the other."""
 
     async def run() -> list[Reply]:
-        server = await asyncio.start_server(handler, "127.0.0.1", 0)
-        base_url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
         values = {"max_attempts": 1, "call_seconds": 5.0, "backoff_seconds": 0.001, **settings}
-        client = EndpointClient(EndpointSettings("m", base_url, **values))
-        try:
-            replies = []
-            for _ in range(n):
-                replies.append(await client.complete(messages, []))
-                await asyncio.sleep(pause)
-            return replies
-        finally:
-            await client.close()
-            server.close()
+        async with listening(handler) as port:
+            client = EndpointClient(EndpointSettings("m", f"http://127.0.0.1:{port}/v1", **values))
+            try:
+                replies = []
+                for _ in range(n):
+                    replies.append(await client.complete(messages, []))
+                    await asyncio.sleep(pause)
+                return replies
+            finally:
+                await client.close()
 
     return asyncio.run(run())
 
@@ -259,7 +251,6 @@ def test_a_conversation_of_megabytes_arrives_whole():
         arrived.append(await read_request(reader))
         writer.write(answer())
         await writer.drain()
-        writer.close()
 
     text = "y" * 3_000_000
     (reply,) = ask(weigh, messages=[{"role": "user", "content": text}])
@@ -272,24 +263,20 @@ def test_no_more_calls_are_on_their_way_than_there_may_be_connections():
 
     async def count(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nonlocal n_open, n_most
-        try:
-            while True:
-                await read_request(reader)
-                n_open += 1
-                n_most = max(n_most, n_open)
-                await asyncio.sleep(0.02)
-                n_open -= 1
-                writer.write(answer())
-        except (asyncio.IncompleteReadError, ConnectionError):
-            writer.close()
+        while True:
+            await read_request(reader)
+            n_open += 1
+            n_most = max(n_most, n_open)
+            await asyncio.sleep(0.02)
+            n_open -= 1
+            writer.write(answer())
 
     async def run() -> None:
-        server = await asyncio.start_server(count, "127.0.0.1", 0)
-        base_url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
-        client = EndpointClient(EndpointSettings("m", base_url, max_attempts=1, max_connections=3))
-        await asyncio.gather(*(client.complete(MESSAGES, []) for _ in range(12)))
-        await client.close()
-        server.close()
+        async with listening(count) as port:
+            base_url = f"http://127.0.0.1:{port}/v1"
+            client = EndpointClient(EndpointSettings("m", base_url, max_attempts=1, max_connections=3))
+            await asyncio.gather(*(client.complete(MESSAGES, []) for _ in range(12)))
+            await client.close()
 
     asyncio.run(run())
     assert n_most == 3
@@ -320,18 +307,17 @@ def test_certificates_are_verified(tmp_path, monkeypatch):
     server = Server(answer())
 
     async def run() -> None:
-        listening = await asyncio.start_server(server, "127.0.0.1", 0, ssl=context)
-        base_url = f"https://localhost:{listening.sockets[0].getsockname()[1]}/v1"
-        client = EndpointClient(EndpointSettings("m", base_url, backoff_seconds=60.0))
-        try:
-            with pytest.raises(EndpointError, match="certificate is refused: self") as caught:
-                await client.complete(MESSAGES, [])
-            # No other call would fare better, and none is made.
-            assert caught.value.is_fatal
-            assert "public authority" in caught.value.hint
-        finally:
-            await client.close()
-            listening.close()
+        async with listening(server, context=context) as port:
+            base_url = f"https://localhost:{port}/v1"
+            client = EndpointClient(EndpointSettings("m", base_url, backoff_seconds=60.0))
+            try:
+                with pytest.raises(EndpointError, match="certificate is refused: self") as caught:
+                    await client.complete(MESSAGES, [])
+                # No other call would fare better, and none is made.
+                assert caught.value.is_fatal
+                assert "public authority" in caught.value.hint
+            finally:
+                await client.close()
 
     asyncio.run(run())
     assert server.heads == []

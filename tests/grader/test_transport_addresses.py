@@ -7,6 +7,7 @@ import pytest
 
 from gagar_cli.errors import EndpointError
 from gagar_cli.grader.client import EndpointClient, EndpointSettings
+from tests.servers import listening
 
 OK = json.dumps({"choices": [{"message": {"content": "ok"}}], "usage": {"prompt_tokens": 1}}).encode()
 
@@ -20,17 +21,15 @@ def target(address: str, host: str = "127.0.0.1") -> str:
         targets.append(head.split()[1].decode())
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%s" % (len(OK), OK))
         await writer.drain()
-        writer.close()
 
     async def run() -> None:
-        server = await asyncio.start_server(serve, host, 0)
-        base_url = address.format(server.sockets[0].getsockname()[1])
-        client = EndpointClient(EndpointSettings("m", base_url, max_attempts=1, call_seconds=5))
-        try:
-            await client.complete([{"role": "user", "content": "hello"}], [])
-        finally:
-            await client.close()
-            server.close()
+        async with listening(serve, host) as port:
+            base_url = address.format(port)
+            client = EndpointClient(EndpointSettings("m", base_url, max_attempts=1, call_seconds=5))
+            try:
+                await client.complete([{"role": "user", "content": "hello"}], [])
+            finally:
+                await client.close()
 
     asyncio.run(run())
     return targets[0]

@@ -18,6 +18,7 @@ from gagar_cli.grader.rules import GradingRules
 from gagar_cli.grader.session import GroupMeans, grade_group
 from gagar_cli.sandbox.base import ExecResult
 from gagar_cli.sandbox.limited import LimitedSandbox
+from tests.servers import listening
 
 N_GROUPS, N_TURNS = 40, 3
 MAX_SECONDS = 60
@@ -41,22 +42,15 @@ class Endpoint:
         self._chat = chat
 
     async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while True:
-                head = await reader.readuntil(b"\r\n\r\n")
-                length = next(
-                    int(line[15:])
-                    for line in head.split(b"\r\n")
-                    if line.lower().startswith(b"content-length:")
-                )
-                request = json.loads(await reader.readexactly(length))
-                await asyncio.sleep(self._dice.choice((0, 0, 0.001, 0.01)))
-                if not await self._answer(request, writer):
-                    return
-        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
-            pass
-        finally:
-            writer.close()
+        while True:
+            head = await reader.readuntil(b"\r\n\r\n")
+            length = next(
+                int(line[15:]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:")
+            )
+            request = json.loads(await reader.readexactly(length))
+            await asyncio.sleep(self._dice.choice((0, 0, 0.001, 0.01)))
+            if not await self._answer(request, writer):
+                return
 
     async def _answer(self, request: dict, writer: asyncio.StreamWriter) -> bool:
         kind = self._dice.random()
@@ -111,11 +105,7 @@ class RandomSandbox:
         self._open_now.discard(self)
 
 
-async def storm(group: Group, chat, seed: int) -> Counter[str]:
-    dice = random.Random(seed)
-    endpoint = Endpoint(dice, chat)
-    server = await asyncio.start_server(endpoint, "127.0.0.1", 0)
-    base_url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+async def storm(group: Group, dice: random.Random, base_url: str) -> Counter[str]:
     settings = EndpointSettings(
         "m", base_url, max_connections=N_TURNS, call_seconds=0.2, max_attempts=4, backoff_seconds=0.001
     )
@@ -155,7 +145,6 @@ async def storm(group: Group, chat, seed: int) -> Counter[str]:
         ends = await asyncio.gather(*tasks, return_exceptions=True)
     finally:
         await client.close()
-        server.close()
     assert (client.turns._value, sandboxes._value, commands._value) == (N_TURNS, N_TURNS, 2)
     assert open_now == set()
     return Counter(end if isinstance(end, str) else type(end).__name__ for end in ends)
@@ -164,8 +153,9 @@ async def storm(group: Group, chat, seed: int) -> Counter[str]:
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_groups_that_fail_are_stopped_or_run_out_of_budget_give_everything_back(group, chat, seed):
     async def run() -> Counter[str]:
-        async with asyncio.timeout(MAX_SECONDS):
-            return await storm(group, chat, seed)
+        dice = random.Random(seed)
+        async with asyncio.timeout(MAX_SECONDS), listening(Endpoint(dice, chat)) as port:
+            return await storm(group, dice, f"http://127.0.0.1:{port}/v1")
 
     ends = asyncio.run(run())
     assert ends.total() == N_GROUPS
