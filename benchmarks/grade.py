@@ -4,7 +4,7 @@ The endpoint is a process of its own on a real socket; it answers each call afte
 call, then with a ranking. Ideal is groups x 10 x latency / concurrency; the span is from the first request that the
 endpoint got to the last answer that it gave, the wall from start to exit of `gagar grade`. CPU is that of the whole
 `gagar` process, start-up included, which is told by itself too. Goals: span at most 1.6 x ideal at 50 ms and 1.05 x at
-1 s, 25 ms of CPU a group, 150 MB at any number of groups. Beside each case the bare SDK, and inspect_ai where there is an
+1 s, 20 ms of CPU a group, 150 MB at any number of groups. Beside each case the bare SDK, and inspect_ai where there is an
 interpreter with it, make as many calls of about the same sizes, as a measure of the machine in that moment; the ratio is
 gagar's CPU to theirs, start-up of both included. The machine's other load shows in wall and span, not in CPU.
 """

@@ -54,7 +54,7 @@ def by_index(path: Path, *, is_index_only: bool) -> int:
     from gagar_cli.io.dump import ReadOptions, open_dump
 
     with open_dump([str(path)], ReadOptions(is_index_only=is_index_only)) as dump:
-        return dump.index.height
+        return dump.n_rows
 
 
 def by_orjson(path: Path) -> int:

@@ -1,8 +1,6 @@
 #!/bin/sh
-# Grade the demo dump with the offline model and print one line an attempt with its new advantage.
+# Grade the dump that `gagar demo` left in a folder with the offline model, and print one line an attempt with its new advantage.
 set -eu
-demo_data=$(python3 -c 'from importlib.resources import files; print(files("gagar_cli") / "demo_data")')
-dump=$demo_data/demo-rollouts.jsonl
-
-gagar grade "$dump" --model offline --repos "$demo_data/repositories" -o - |
-    gagar redistribute "$dump" --rankings - -o -
+cd "${1:-demo-output}"
+gagar grade rollouts.jsonl --model offline --repos repos/ -o - |
+    gagar redistribute rollouts.jsonl --rankings - -o -

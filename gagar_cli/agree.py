@@ -42,7 +42,7 @@ def run(settings: AgreeSettings) -> Agreement:
 def to_record(found: Agreement) -> dict[str, Any]:
     """The agreement as one JSON object."""
     return {
-        "rankings": dict(found.n_groups),
+        "n_groups_by_ranking": dict(found.n_groups),
         "pairs": [_pair_record(pair) for pair in found.pairs],
         "alpha_tiers": _alpha_record(found.tiers),
         "alpha_scores": _alpha_record(found.scores),

@@ -17,6 +17,7 @@ from gagar_cli import __version__
 from gagar_cli.audit_judges import current_judgments
 from gagar_cli.audit_judging import Judging, judge_all, judgment_file
 from gagar_cli.audit_key import AuditKey, KeyedAttempt, KeyedTask, read_key
+from gagar_cli.audit_matching import matching_hint
 from gagar_cli.audit_plan import AuditPlan, Source, open_dumps, plan_audit, read_group
 from gagar_cli.audit_summary import AuditResult, summarise
 from gagar_cli.core.gates import Gate, GateResult, check_gate, parse_gate
@@ -32,12 +33,14 @@ from gagar_cli.interrupts import run_interruptibly
 from gagar_cli.io.dump import Dump, ReadOptions
 from gagar_cli.io.rankings import latest_rankings, read_rankings
 from gagar_cli.io.streams import show_path
-from gagar_cli.io.writers import refuse_existing, write_atomically
+from gagar_cli.io.writers import refuse_existing, write_atomically, write_summary_file
+from gagar_cli.own_inputs import refuse_own_inputs
 from gagar_cli.progress import ProgressCallback, no_progress
 from gagar_cli.report.audit_page import audit_page
 from gagar_cli.report.ci import junit_document, markdown_summary
 
 Shows = Literal["patch", "patch+tests", "full"]
+_KEY, _SUMMARY, _PAGE = "key.json", "summary.json", "report.html"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,13 +118,23 @@ def run(settings: AuditSettings, progress: ProgressCallback = no_progress) -> Au
     gates = [parse_gate(text) for text in settings.gates]
     _check_names(settings.scrub)
     directory = _make_directory(settings.output)
-    for path in (settings.files.junit, settings.files.markdown):
+    inputs = [path for _, paths in settings.source.dumps for path in paths]
+    inputs += settings.read.joins
+    files = [_KEY, _SUMMARY, _PAGE, *map(judgment_file, range(len(settings.judges)))]
+    refuse_own_inputs(settings.output, inputs, files=files)
+    for flag, path in (("--junit", settings.files.junit), ("--markdown", settings.files.markdown)):
         if path is not None:
+            refuse_own_inputs(path, inputs, flag=flag)
             refuse_existing(path, overwrite=True)
     with ExitStack() as stack:
         dumps = open_dumps(settings.source, settings.read, stack)
         plan = plan_audit(
-            settings.source, dumps, n_tasks=settings.n_tasks, per_task=settings.per_task, seed=settings.seed
+            settings.source,
+            dumps,
+            n_tasks=settings.n_tasks,
+            per_task=settings.per_task,
+            seed=settings.seed,
+            hint=partial(matching_hint, settings.source, settings.read),
         )
         scrubber = Scrubber([*plan.names, *settings.scrub], plan.hints)
         key = _make_key(settings, plan, dumps, scrubber)
@@ -141,10 +154,14 @@ def run(settings: AuditSettings, progress: ProgressCallback = no_progress) -> Au
             settings.concurrency,
             settings.overwrite,
         )
-        write_key = partial(_write_json, directory / "key.json", key.to_record())
+        if not settings.overwrite:
+            key = _with_earlier_notes(key, directory)
+        write_key = partial(_write_json, directory / _KEY, key.to_record())
         notes = run_interruptibly(judge_all(judging, progress, is_owned=write_key))
-    result = unblind(settings.output, settings.gates, settings.files)
-    return replace(result, notes=(*result.notes, *notes))
+    # The report is made from the directory alone, so what was learnt on the way is kept there.
+    key = replace(key, notes=tuple(dict.fromkeys((*key.notes, *notes))))
+    _write_json(directory / _KEY, key.to_record())
+    return unblind(settings.output, settings.gates, settings.files)
 
 
 def unblind(output: str, gates: Sequence[str] = (), files: CiFiles = NO_FILES) -> AuditResult:
@@ -156,15 +173,15 @@ def unblind(output: str, gates: Sequence[str] = (), files: CiFiles = NO_FILES) -
         OutputError: the report cannot be written.
     """
     directory = Path(output)
-    key = read_key(directory / "key.json")
+    key = read_key(directory / _KEY)
     judgments = [
         current_judgments(key, _read_judgments(str(directory / name))) for name in key.judgment_files
     ]
     result = summarise(key, judgments)
     checked = check_gates([parse_gate(text) for text in gates], result.to_record())
     result = replace(result, gates=tuple(checked))
-    _write_json(directory / "summary.json", result.to_record())
-    with write_atomically(directory / "report.html") as stream:
+    write_summary_file(directory / _SUMMARY, result.to_record())
+    with write_atomically(directory / _PAGE) as stream:
         stream.write(audit_page(result, key, judgments).encode("utf-8", "backslashreplace"))
     if files.junit is not None:
         with write_atomically(files.junit) as stream:
@@ -231,6 +248,16 @@ def _make_key(
         dimensions=tuple(settings.grader.rules.rubric.weights),
         notes=(*plan.notes, *_kin_notes(settings.judges, plan)),
     )
+
+
+def _with_earlier_notes(key: AuditKey, directory: Path) -> AuditKey:
+    """The key with what an audit that is gone on with has learnt, where it started from the same."""
+    try:
+        earlier = read_key(directory / _KEY)
+    except InputError:
+        return key
+    is_same_start = earlier.notes[: len(key.notes)] == key.notes
+    return replace(key, notes=earlier.notes) if is_same_start else key
 
 
 def _kin_notes(judges: Sequence[EndpointSettings], plan: AuditPlan) -> list[str]:

@@ -13,7 +13,8 @@ from gagar_cli.core.blinding import permute
 from gagar_cli.core.schema import Group, GroupKey
 from gagar_cli.grader.client import EndpointSettings
 from gagar_cli.grader.loop import Usage
-from gagar_cli.grading_record import RunRecord, digest_group
+from gagar_cli.grading_digest import digest_group
+from gagar_cli.grading_record import RunRecord
 from gagar_cli.group_grading import GroupGrader, GroupGraderSettings
 from gagar_cli.progress import ProgressCallback
 from gagar_cli.side_by_side import count_open, run_side_by_side
@@ -78,13 +79,15 @@ async def judge_all(
             path = str(judging.directory / judgment_file(number))
             record = stack.enter_context(RunRecord(path, path, overwrite=judging.overwrite))
             record.open({**judging.config, "judge": judge.model, "sandbox": grader.backend.name})
+            grader.tell_earlier(record.done.values())
             opened.append((grader, record))
         is_owned()
         for grader, record in opened:
             await _judge_tasks(judging, grader, record, partial(tell, grader.settings.endpoint.model))
         notes = [note for _, record in opened for note in record.notes]
         notes += [f"sandbox: {grader.backend.name}: {grader.backend.reason}" for grader, _ in opened]
-        notes += [note for grader, _ in opened for note in grader.notes]
+        for grader, _ in opened:
+            notes += grader.notes_of(f"judge {grader.settings.endpoint.model}" if len(opened) > 1 else "")
     return list(dict.fromkeys(notes))
 
 
@@ -110,7 +113,7 @@ async def _judge(group: Group, grader: GroupGrader, record: RunRecord, policies:
     input_digest = await asyncio.to_thread(digest_group, group)
     earlier = record.settled(group.key, input_digest)
     if earlier is not None:
-        await record.keep(earlier)
+        await record.keep_settled(earlier)
         return
     graded = await grader.grade(group)
     about = dict(graded.ranking.grader)

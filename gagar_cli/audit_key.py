@@ -5,7 +5,7 @@ report. With both files a report can be made again, without dumps or endpoint.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,10 @@ class KeyedTask:
     task_id: str
     is_sampled: bool
     attempts: tuple[KeyedAttempt, ...]
+
+    def is_solved_by(self, policies: Collection[str]) -> bool:
+        """Whether each of the policies has a passing attempt."""
+        return {one.policy for one in self.attempts if one.passed} >= set(policies)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ judge's side by an id that says nothing, and the key from ids to policies is a v
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -96,6 +96,15 @@ class AuditPlan:
         return tuple(task for task in self.tasks if task.is_sampled)
 
 
+class Matched(NamedTuple):
+    """The tasks of the policies."""
+
+    policies: tuple[str, ...]
+    n_tasks_by_policy: Mapping[str, int]
+    shared: Mapping[str, pl.DataFrame]
+    """Task to its attempts, where every policy has one."""
+
+
 def open_dumps(source: Source, read: ReadOptions, stack: ExitStack) -> list[Dump]:
     """The dumps of an audit with the columns that it needs.
 
@@ -107,36 +116,46 @@ def open_dumps(source: Source, read: ReadOptions, stack: ExitStack) -> list[Dump
     return [stack.enter_context(open_dump(paths, options)) for _, paths in source.dumps]
 
 
+def match_tasks(source: Source, dumps: Sequence[Dump]) -> Matched:
+    """The tasks that the policies share, by `instance_id`, else by the group key.
+
+    Raises:
+        UsageError: a policy that no attempt has, or fewer than two policies.
+    """
+    table = pl.concat([_read_attempts(source, dumps, number) for number in range(len(dumps))])
+    policies = _choose_policies(source, table)
+    table = table.filter(pl.col("policy").is_in(policies))
+    by_task = {str(task_id): rows for (task_id,), rows in table.group_by("task", maintain_order=True)}
+    shared = {task: rows for task, rows in by_task.items() if rows["policy"].n_unique() == len(policies)}
+    counts = {policy: table.filter(pl.col("policy") == policy)["task"].n_unique() for policy in policies}
+    return Matched(policies, counts, shared)
+
+
 def plan_audit(
-    source: Source, dumps: Sequence[Dump], *, n_tasks: int | None, per_task: int, seed: int
+    source: Source,
+    dumps: Sequence[Dump],
+    *,
+    n_tasks: int | None,
+    per_task: int,
+    seed: int,
+    hint: Callable[[], str] = lambda: "tasks are matched by `instance_id`, else by the group key",
 ) -> AuditPlan:
-    """The shared tasks and the sample.
+    """The shared tasks and the sample; `hint` is asked for where there is none.
 
     Raises:
         UsageError: a policy that no attempt has, or fewer than two policies.
         InputError: the policies share no task.
     """
-    frames = [_read_attempts(source, dumps, number) for number in range(len(dumps))]
-    table = pl.concat(frames)
-    policies = _choose_policies(source, table)
-    table = table.filter(pl.col("policy").is_in(policies))
-    by_task = {task_id: rows for (task_id,), rows in table.group_by("task", maintain_order=True)}
-    shared = {task: rows for task, rows in by_task.items() if rows["policy"].n_unique() == len(policies)}
-    counts = {policy: table.filter(pl.col("policy") == policy)["task"].n_unique() for policy in policies}
+    policies, counts, shared = match_tasks(source, dumps)
     if not shared:
         told = ", ".join(f"{_shown(policy)} has {n}" for policy, n in counts.items())
-        raise InputError(
-            f"the policies share no task ({told})",
-            "tasks are matched by `instance_id`, else by the group key",
-        )
+        raise InputError(f"the policies share no task ({told})", hint())
     solved = [
-        str(task)
-        for task, rows in shared.items()
-        if rows.filter(pl.col("passed"))["policy"].n_unique() == len(policies)
+        task for task, rows in shared.items() if rows.filter("passed")["policy"].n_unique() == len(policies)
     ]
     chosen = set(draw(solved, n_tasks, seed=seed))
     tasks = tuple(
-        _plan_task(str(task), rows, is_sampled=str(task) in chosen, per_task=per_task, seed=seed)
+        _plan_task(task, rows, is_sampled=task in chosen, per_task=per_task, seed=seed)
         for task, rows in shared.items()
     )
     notes = [note for dump in dumps for note in dump.report.notes]
@@ -180,7 +199,7 @@ def read_group(task: TaskPlan, dumps: Sequence[Dump], scrubber: Scrubber, *, sho
 def _read_attempts(source: Source, dumps: Sequence[Dump], number: int) -> pl.DataFrame:
     """The valid trajectories of a dump: policy, task, row and what the index tells."""
     name, _ = source.dumps[number]
-    index = dumps[number].index.with_row_index("row").filter(pl.col("row") == pl.col("primary_row"))
+    index = dumps[number].full_index().with_row_index("row").filter(pl.col("row") == pl.col("primary_row"))
     task = extra_column(_TASK)
     policy = pl.lit(name) if name else pl.col(extra_column(source.policy_field)).cast(pl.String)
     return index.filter(~pl.col("invalid")).select(
@@ -255,7 +274,7 @@ def _names(dumps: Sequence[Dump], source: Source) -> tuple[str, ...]:
     names: dict[str, None] = {}
     for dump in dumps:
         for column in columns:
-            values = dump.index[column]
+            values = dump.extras()[column]
             if values.dtype == pl.String:
                 names.update(dict.fromkeys(values.drop_nulls().unique(maintain_order=True)))
     return tuple(names)

@@ -32,6 +32,7 @@ from gagar_cli.core.comparison import (
 from gagar_cli.core.gates import GateResult
 from gagar_cli.core.ranking import TIERS, GroupRanking, RankedCandidate
 from gagar_cli.core.ranking_agreement import Agreement, Reliability
+from gagar_cli.core.spending import Spending, spending_of
 from gagar_cli.core.statistics import Estimate, estimate_record, holm_p_values
 from gagar_cli.core.text import counted
 
@@ -45,7 +46,9 @@ class AuditResult:
     is_pairwise: bool
     shows: str
     n_tasks: Mapping[str, int]
-    """`shared`, `sampled`, `judged` (by every judge), `ungraded` (a judge gave no ranking), and those of each policy."""
+    """`shared`, `solved_by_all` (what is sampled from), `sampled`, `judged` (by every judge), `ungraded` (a judge gave no
+    ranking)."""
+    n_tasks_by_policy: Mapping[str, int]
     ungraded_reasons: tuple[str, ...]
     """The most frequent ones first."""
     estimates: Mapping[str, Mapping[str, Estimate]]
@@ -62,7 +65,7 @@ class AuditResult:
     """How often the judge told an attempt's policy right, asked after its ranking; chance is one in the policies."""
     agreement: Agreement | None
     """How far the judges agree; None for one judge."""
-    tokens: Mapping[str, int]
+    spending: Spending
     dimensions: tuple[str, ...]
     """Of the rubric."""
     scrubbed: tuple[str, ...]
@@ -87,23 +90,24 @@ class AuditResult:
             "policies": {
                 name: {
                     figure: _estimate_record(self.estimates[name].get(figure))
-                    for figure in (*quality_figures(self.dimensions), *ATTEMPT_FIGURES, "violation_rate")
+                    for figure in (*quality_figures(self.dimensions), *ATTEMPT_FIGURES, "violation_share")
                 }
                 for name in self.policies
             },
             **comparisons[0],
             "comparisons": comparisons,
             "strengths": dict(self.strengths) if self.strengths else None,
-            "position": _estimate_record(self.position),
-            "flips": _estimate_record(self.flips),
-            "guessed": {**_estimate_record(self.guessed), "chance": 1 / len(self.policies)},
+            "earlier_wins": _estimate_record(self.position),
+            "order_flips": _estimate_record(self.flips),
+            "policy_guessed": {**_estimate_record(self.guessed), "chance": 1 / len(self.policies)},
             "judges": list(self.judges),
             "agreement": _agreement_record(self.agreement),
-            "pairwise": self.is_pairwise,
+            "is_pairwise": self.is_pairwise,
             "shows": self.shows,
             "n_tasks": dict(self.n_tasks),
+            "n_tasks_by_policy": dict(self.n_tasks_by_policy),
             "ungraded_reasons": list(self.ungraded_reasons),
-            "tokens": dict(self.tokens),
+            "spending": self.spending.to_record(),
             "scrubbed": list(self.scrubbed),
             "notes": list(self.notes),
         }
@@ -130,7 +134,7 @@ def summarise(key: AuditKey, judgments: Sequence[Sequence[GroupRanking]]) -> Aud
     for policy, found in estimates.items():
         violations = violation_rate(judged, policy, seed=key.seed)
         if violations is not None:
-            found["violation_rate"] = violations
+            found["violation_share"] = violations
     n_sampled = sum(task.is_sampled for task in key.tasks)
     failed = Counter(ranking.key.group_id for ranking in made if ranking.status != "graded")
     reasons = Counter(
@@ -143,11 +147,12 @@ def summarise(key: AuditKey, judgments: Sequence[Sequence[GroupRanking]]) -> Aud
         shows=key.shows,
         n_tasks={
             "shared": len(key.tasks),
+            "solved_by_all": sum(task.is_solved_by(key.policies) for task in key.tasks),
             "sampled": n_sampled,
             "judged": len({task.task_id for task in judged} - set(failed)),
             "ungraded": len(failed),
-            **{f"of {policy}": n for policy, n in key.n_tasks_by_policy.items()},
         },
+        n_tasks_by_policy=key.n_tasks_by_policy,
         ungraded_reasons=tuple(f"{reason} ({n})" for reason, n in reasons.most_common(5)),
         estimates=estimates,
         comparisons=tuple(compare(judged, *pair, **options) for pair in combinations(key.policies, 2)),
@@ -156,7 +161,7 @@ def summarise(key: AuditKey, judgments: Sequence[Sequence[GroupRanking]]) -> Aud
         flips=order_flips(by_judge, seed=key.seed) if key.is_pairwise else None,
         guessed=guessed_right(graded, attempts, key),
         agreement=judges_agreement(key, by_judge),
-        tokens=_count_tokens(made),
+        spending=sum((spending_of(ranking.grader) for ranking in made), Spending()),
         dimensions=key.dimensions,
         scrubbed=key.scrubbed,
         notes=tuple(notes),
@@ -210,17 +215,6 @@ def _strengths(judged: Sequence[JudgedTask], policies: Sequence[str]) -> dict[st
     return dict(zip(policies, fitted.log_strengths.tolist(), strict=True))
 
 
-def _count_tokens(rankings: Sequence[GroupRanking]) -> dict[str, int]:
-    total: Counter[str] = Counter({"in": 0, "cached": 0, "out": 0, "calls": 0})
-    for ranking in rankings:
-        tokens = ranking.grader.get("tokens")
-        for name, n in tokens.items() if isinstance(tokens, Mapping) else ():
-            total[name] += n if isinstance(n, int) else 0
-        calls = ranking.grader.get("calls")
-        total["calls"] += calls if isinstance(calls, int) else 0
-    return dict(total)
-
-
 def _comparison_record(one: Comparison, dimensions: Sequence[str]) -> dict[str, Any]:
     names = (*quality_figures(dimensions), *ATTEMPT_FIGURES)
     return {
@@ -229,7 +223,7 @@ def _comparison_record(one: Comparison, dimensions: Sequence[str]) -> dict[str, 
         "n_common_tasks": one.n_tasks,
         "n_pairs": one.n_pairs,
         "win_rate": _difference_record(one.win_rate),
-        "tie_rate": one.tie_rate,
+        "tie_share": one.tie_rate,
         "top1_share": _difference_record(one.top1_share),
         "differences": {name: _difference_record(one.differences.get(name)) for name in names},
         "on_common_tasks": {
@@ -245,8 +239,8 @@ def _comparison_record(one: Comparison, dimensions: Sequence[str]) -> dict[str, 
 def _agreement_record(one: Agreement | None) -> dict[str, Any]:
     pairs = one.pairs if one else ()
     return {
-        "tiers": _reliability_record(one.tiers if one else None),
-        "scores": _reliability_record(one.scores if one else None),
+        "alpha_tiers": _reliability_record(one.tiers if one else None),
+        "alpha_scores": _reliability_record(one.scores if one else None),
         "pairs": [
             {
                 "first": pair.first,
@@ -263,10 +257,10 @@ def _agreement_record(one: Agreement | None) -> dict[str, Any]:
 def _reliability_record(one: Reliability | None) -> dict[str, Any]:
     low, high = one.interval if one and one.interval else (None, None)
     return {
-        "alpha": one.alpha if one else None,
+        "value": one.alpha if one else None,
         "ci_low": low,
         "ci_high": high,
-        "n": one.n_units if one else 0,
+        "n_candidates": one.n_units if one else 0,
     }
 
 
@@ -274,7 +268,6 @@ def _estimate_record(one: Estimate | None) -> dict[str, Any]:
     boot_low, boot_high = one.bootstrap if one and one.bootstrap else (None, None)
     return {
         **estimate_record(one),
-        "ci_kind": one.interval_kind if one else "none",
         "bootstrap_low": boot_low,
         "bootstrap_high": boot_high,
     }

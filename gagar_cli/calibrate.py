@@ -6,7 +6,6 @@ after a stop.
 """
 
 import asyncio
-import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -32,16 +31,20 @@ from gagar_cli.errors import InputError, OutputError
 from gagar_cli.grader.client import EndpointSettings
 from gagar_cli.grader.prompts import prompt_version
 from gagar_cli.grader.rules import Mode
-from gagar_cli.grading_record import RunRecord, digest_group
+from gagar_cli.grading_digest import digest_group
+from gagar_cli.grading_record import RunRecord
 from gagar_cli.group_grading import GroupGrader, GroupGraderSettings
 from gagar_cli.interrupts import run_interruptibly
 from gagar_cli.io.dump import Dump, ReadOptions, open_dump
 from gagar_cli.io.packed_logs import LogStore
 from gagar_cli.io.streams import show_path
-from gagar_cli.io.writers import write_atomically
+from gagar_cli.io.writers import write_atomically, write_summary_file
+from gagar_cli.own_inputs import refuse_own_inputs
 from gagar_cli.progress import ProgressCallback, no_progress
 from gagar_cli.report.calibration_page import calibration_page
 from gagar_cli.side_by_side import count_open, run_side_by_side
+
+_CARD, _PAGE = "card.json", "report.html"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +107,7 @@ class CalibrateResult:
         return {
             **cards[0],
             "graders": cards,
-            "n_planted": self.n_planted,
+            "n_planted_by_kind": self.n_planted,
             "n_verified": self.n_verified,
             "n_dropped": self.n_dropped,
             "notes": list(self.notes),
@@ -121,6 +124,9 @@ def run(settings: CalibrateSettings, progress: ProgressCallback = no_progress) -
         SandboxError, EndpointError: what every group would meet.
     """
     gates = [parse_gate(text) for text in settings.gates]
+    n_files = len(settings.models) * len(settings.modes)
+    files = [_CARD, _PAGE, *map(_rankings_file, range(n_files))]
+    refuse_own_inputs(settings.output, (*settings.dumps, *settings.read.joins), files=files)
     directory = Path(settings.output)
     try:
         directory.mkdir(exist_ok=True)
@@ -133,18 +139,23 @@ def run(settings: CalibrateSettings, progress: ProgressCallback = no_progress) -
         dump = stack.enter_context(open_dump(settings.dumps, settings.read))
         groups = plan_calibration(dump, settings)
         empty = make_card("", [], consistency=[], spending=Spending())
+        unmeasured = CalibrateResult((empty,) * n_files, {}, None, 0, ()).to_record()
         for gate in gates:
             # A gate that names nothing is refused before the first call.
-            check_gate(gate, CalibrateResult((empty,), {}, None, 0, ()).to_record())
+            check_gate(gate, unmeasured)
         result = run_interruptibly(_calibrate(settings, groups, directory, progress))
         result = replace(result, notes=(*dump.report.notes, *result.notes))
     record = result.to_record()
     result = replace(result, gates=tuple(check_gate(gate, record) for gate in gates))
-    with write_atomically(directory / "card.json") as stream:
-        stream.write(json.dumps(record, indent=2, ensure_ascii=True, allow_nan=False).encode() + b"\n")
-    with write_atomically(directory / "report.html") as stream:
+    write_summary_file(directory / _CARD, record)
+    with write_atomically(directory / _PAGE) as stream:
         stream.write(calibration_page(result).encode("utf-8", "backslashreplace"))
     return result
+
+
+def _rankings_file(number: int) -> str:
+    """The rankings of the contestant with this number, counted from 0."""
+    return "rankings.jsonl" if number == 0 else f"rankings-{number + 1}.jsonl"
 
 
 def plan_calibration(dump: Dump, settings: CalibrateSettings) -> list[CalibrationGroup]:
@@ -215,7 +226,7 @@ async def _calibrate(
     for number, (model, mode) in enumerate(contestants):
         rules = replace(settings.grader.rules, mode=mode, ranks_all_pass=True)
         grader_settings = replace(settings.grader, endpoint=model, rules=rules, seed=settings.seed)
-        path = str(directory / ("rankings.jsonl" if number == 0 else f"rankings-{number + 1}.jsonl"))
+        path = str(directory / _rankings_file(number))
         async with GroupGrader(grader_settings, dump_image=image) as grader:
             if number == 0 and settings.is_verified:
                 checked = await check_copies(groups, grader)
@@ -223,10 +234,12 @@ async def _calibrate(
                 notes += checked.notes
             with RunRecord(path, path, overwrite=settings.overwrite) as record:
                 record.open(settings.record(model, mode, grader.backend.name))
+                grader.tell_earlier(record.done.values())
                 rankings = await _grade_all(groups, grader, record, settings.concurrency, tell)
                 notes += record.notes
-            notes += [f"sandbox: {grader.backend.name}: {grader.backend.reason}", *grader.notes]
         label = model.model if len(settings.modes) == 1 else f"{model.model}, {mode}"
+        notes.append(f"sandbox: {grader.backend.name}: {grader.backend.reason}")
+        notes += grader.notes_of(label if len(contestants) > 1 else "")
         cards.append(_card(label, groups, rankings))
     planted = Counter(
         variant.kinds[0] for one in groups for variant in one.variants if variant.role == "flaw"
@@ -253,13 +266,13 @@ async def _grade_all(
     async def work() -> None:
         for number, one in waiting:
             digest = await asyncio.to_thread(digest_group, one.group)
-            ranking = record.settled(one.group.key, digest)
-            if ranking is None:
+            earlier = record.settled(one.group.key, digest)
+            if earlier is None:
                 graded = await grader.grade(one.group)
                 ranking = replace(graded.ranking, input_digest=digest, config_digest=record.config_digest)
                 await record.keep(ranking, graded.messages)
             else:
-                await record.keep(ranking)
+                ranking = record.read(await record.keep_settled(earlier))
             rankings[number] = ranking
             tell()
 

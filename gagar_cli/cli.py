@@ -21,6 +21,7 @@ from typer.exceptions import TyperException
 
 from gagar_cli import __version__
 from gagar_cli.commands.help_text import tidy_help
+from gagar_cli.commands.plain_values import take_plain_values
 from gagar_cli.errors import GagarError
 
 COMMANDS = {
@@ -99,7 +100,14 @@ class LazyGroup(TyperGroup):
             ctx.obj()
         command = typer.main.get_command(module.app)
         command.name = cmd_name
+        take_plain_values(command.params if ctx is None else command.get_params(ctx))
         return tidy_help(command, ctx)
+
+    def get_params(self, ctx: Any) -> Any:
+        """The flags of `gagar` itself, `--help` among them."""
+        parameters = super().get_params(ctx)
+        take_plain_values(parameters)
+        return parameters
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - the signature is typer's
         """The table of commands, from static text."""
@@ -183,7 +191,10 @@ def run(arguments: list[str], imported: Callable[[], None] | None = None) -> int
         return error.exit_code
     except (KeyboardInterrupt, typer.Abort):
         return 130
-    except BrokenPipeError:
+    except (BrokenPipeError, SystemExit) as error:
+        # Typer makes an exit with 1 of a broken pipe.
+        if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):
+            raise
         # The reader of our stdout has gone (`| head`): silence the flush at exit, and stop quietly.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0

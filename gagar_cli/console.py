@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from gagar_cli.core.summaries import versioned
 from gagar_cli.core.text import escape_untrusted
 from gagar_cli.progress import ProgressCallback, no_progress
 
@@ -25,10 +26,15 @@ def make_console(*, stderr: bool = False) -> "Console":
     """A rich console that interprets no markup, emoji or links in what it prints."""
     from rich.console import Console
 
+    class PlainConsole(Console):
+        def on_broken_pipe(self) -> None:
+            # Rich would end the program with 1: a reader that has seen enough (`| head`) is no failure.
+            raise BrokenPipeError
+
     stream = sys.stderr if stderr else sys.stdout
     # A pipe has no width: tables in a log or a file read better wide.
     width = None if stream.isatty() else PIPE_COLUMNS
-    return Console(file=stream, width=width, markup=False, emoji=False, highlight=False, soft_wrap=True)
+    return PlainConsole(file=stream, width=width, markup=False, emoji=False, highlight=False, soft_wrap=True)
 
 
 def write_line(text: str) -> None:
@@ -66,7 +72,7 @@ def write_summary(
 ) -> None:
     """The result of a command: one JSON object or a table on stdout; on stderr where stdout carries records."""
     if as_json:
-        sys.stdout.write(json.dumps(record, ensure_ascii=True, allow_nan=False) + "\n")
+        sys.stdout.write(json.dumps(versioned(record), ensure_ascii=True, allow_nan=False) + "\n")
     elif table is not None and not (to_stderr and quiet):
         print_result(table, stderr=to_stderr)
 

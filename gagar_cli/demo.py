@@ -1,6 +1,10 @@
-"""The demo: the dump that comes with the program, graded offline, redistributed, and told attempt by attempt."""
+"""The demo: the dump that comes with the program, graded offline, redistributed, and told attempt by attempt.
+
+Dump and repositories are copied into the folder first, so that every other command can be tried on them by hand.
+"""
 
 import re
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import as_file, files
@@ -17,8 +21,11 @@ from gagar_cli.io.rankings import latest_rankings, read_rankings
 from gagar_cli.progress import ProgressCallback, no_progress
 from gagar_cli.redistribution_summary import RedistributeResult
 
-RANKINGS_NAME = "rankings.jsonl"
-ADVANTAGES_NAME = "advantages.parquet"
+DUMP_NAME = "rollouts.jsonl"
+REPOSITORIES_NAME = "repos"
+RANKINGS_NAME = "demo-rankings.jsonl"
+ADVANTAGES_NAME = "demo-advantages.parquet"
+"""What a reader makes by hand has the names of the documentation: it does not meet the demo's."""
 MARK_NAME = ".gagar-demo"
 """In a folder that a demo made, and may write again."""
 VIOLATION = "violation"
@@ -37,8 +44,10 @@ class AttemptRow:
     """`pass`, `fail` or `invalid`, from the tests."""
     place: str
     """Tier and rank, `violation` of integrity, or why it has none."""
-    advantage_base: float | None
+    advantage_by_tests: float | None
     """From the tests alone; None for an invalid attempt."""
+    advantage_base: float | None
+    """With the rewards of integrity violations made 0, and the group's mean recomputed: what is redistributed."""
     advantage: float | None
     why: str
 
@@ -84,27 +93,27 @@ def run(
         GagarError: as `grade.run` and `redistribute.run` do.
     """
     _claim(folder)
+    _lay_out(folder)
     rankings, advantages = folder / RANKINGS_NAME, folder / ADVANTAGES_NAME
-    with as_file(files("gagar_cli").joinpath("demo_data")) as material:
-        dump = (str(material / "demo-rollouts.jsonl"),)
-        graded = grade.run(
-            grade.GradeSettings(
-                dumps=dump,
-                output=str(rankings),
-                endpoint=EndpointSettings(OFFLINE_MODEL),
-                repos=str(material / "repositories"),
-                sandbox=sandbox,
-                sandbox_image=sandbox_image,
-                concurrency=4,
-                overwrite=True,
-            ),
-            progress,
+    dump = (str(folder / DUMP_NAME),)
+    graded = grade.run(
+        grade.GradeSettings(
+            dumps=dump,
+            output=str(rankings),
+            endpoint=EndpointSettings(OFFLINE_MODEL),
+            repos=str(folder / REPOSITORIES_NAME),
+            sandbox=sandbox,
+            sandbox_image=sandbox_image,
+            concurrency=4,
+            overwrite=True,
+        ),
+        progress,
+    )
+    redistributed = redistribute.run(
+        redistribute.RedistributeSettings(
+            dumps=dump, rankings=str(rankings), output=str(advantages), overwrite=True
         )
-        redistributed = redistribute.run(
-            redistribute.RedistributeSettings(
-                dumps=dump, rankings=str(rankings), output=str(advantages), overwrite=True
-            )
-        )
+    )
     return DemoResult(graded, redistributed, _tell(rankings, advantages), folder)
 
 
@@ -124,6 +133,20 @@ def _claim(folder: Path) -> None:
         raise OutputError(
             f"{folder}: {(error.strerror or str(error)).lower()}", "name another folder with `-o`"
         ) from error
+
+
+def _lay_out(folder: Path) -> None:
+    """The dump and its repositories, as they come with the program."""
+    repositories = folder / REPOSITORIES_NAME
+    try:
+        with as_file(files("gagar_cli").joinpath("demo_data")) as material:
+            shutil.copyfile(material / "demo-rollouts.jsonl", folder / DUMP_NAME)
+            shutil.rmtree(repositories, ignore_errors=True)
+            shutil.copytree(
+                material / "repositories", repositories, ignore=shutil.ignore_patterns("__pycache__")
+            )
+    except (OSError, shutil.Error) as error:
+        raise OutputError(f"{folder}: the dump cannot be copied: {error}") from error
 
 
 def _tell(rankings: Path, advantages: Path) -> tuple[AttemptRow, ...]:
@@ -168,7 +191,8 @@ def _row(record: Mapping[str, object], told: Mapping[str, tuple[RankedCandidate,
         trajectory_id=trajectory_id,
         outcome=outcome,
         place=place,
-        advantage_base=_number(record["by_tests"]),
+        advantage_by_tests=_number(record["by_tests"]),
+        advantage_base=_number(record["advantage_base"]),
         advantage=_number(record["advantage"]),
         why=why,
     )

@@ -1,6 +1,8 @@
 """What this machine can hold hostile code with: versions, known holes, each backend tried, what `auto` takes.
 
-Every backend that can be had really runs commands over a patched checkout. Nothing is fetched, nothing is left.
+Every backend that can be had really runs commands over a patched checkout. Nothing is fetched, nothing is left. Attacks
+are not tried here, only in the tests of a release: what a backend holds is told as its design, and not at all where the
+program under it is known to be broken.
 """
 
 import asyncio
@@ -14,6 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from gagar_cli import __version__
+from gagar_cli.core.summaries import renamed
 from gagar_cli.errors import SandboxError
 from gagar_cli.sandbox import bubblewrap, docker
 from gagar_cli.sandbox.base import Checkout, SandboxBackend, SandboxLimits, sandbox_user
@@ -25,6 +28,8 @@ from gagar_cli.sandbox.versions import engine_problem, runc_problem
 
 _N_RUNS = 3
 _COMMAND_SECONDS = 60.0
+_OTHER_RUNTIMES = ("runsc", "kata", "crun", "youki")
+"""Parts of names of runtimes that start a container without runc."""
 _PATCH = "--- /dev/null\n+++ b/probe\n@@ -0,0 +1 @@\n+held\n"
 
 
@@ -38,10 +43,19 @@ class BackendReport:
     detail: str
     latency_ms: float | None
     """The median of a few commands, each in a new sandbox with a patch; None where none ran."""
-    n_held: int
-    """Of the attacks that are tried in the tests."""
+    n_held_by_design: int | None
+    """Of the attacks that a release's tests try, not of any tried here; None where it cannot be had, or `in_doubt` says why."""
     opens: tuple[tuple[str, str], ...]
     """What is tried and not held in full, and what is true instead."""
+    in_doubt: str | None = None
+    """What is known against the program under it: then its design promises nothing."""
+
+    def to_record(self) -> dict[str, object]:
+        """As JSON."""
+        record = renamed(asdict(self), {"latency_ms": "latency_seconds"})
+        record["latency_seconds"] = None if self.latency_ms is None else self.latency_ms / 1000
+        record["opens"] = [{"attack": what, "instead": truth} for what, truth in self.opens]
+        return record
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +72,7 @@ class Examination:
     def to_record(self) -> dict[str, object]:
         """The result as one JSON object."""
         auto = [{"with": case, "sandbox": name, "reason": reason} for case, name, reason in self.choices]
-        backends = [
-            {**asdict(report), "opens": [{"attack": what, "instead": truth} for what, truth in report.opens]}
-            for report in self.backends
-        ]
+        backends = [report.to_record() for report in self.backends]
         return {
             "versions": dict(self.versions),
             "warnings": list(self.warnings),
@@ -104,8 +115,11 @@ async def _look_at_docker(request: SandboxRequest) -> tuple[BackendReport, dict[
         if request.image is not None:
             report = await _try(backend, backend.description)
         if report.state == "works":
-            n_held, opens = _held("docker", backend.features.lost)
-            report = replace(report, n_held=n_held, opens=opens)
+            n_held_by_design, opens = _held("docker", backend.features.lost)
+            report = replace(report, n_held_by_design=n_held_by_design, opens=opens)
+        runtime = request.runtime or facts.default_runtime
+        if problems[1] is not None and not any(name in runtime for name in _OTHER_RUNTIMES):
+            report = replace(report, n_held_by_design=None, in_doubt=f"runc {facts.runc}")
         return report, versions, [*filter(None, problems), *backend.warnings]
     finally:
         backend.close()
@@ -118,8 +132,8 @@ async def _look_at_bubblewrap(request: SandboxRequest) -> tuple[BackendReport, d
         return _missing("bubblewrap", error), {}, []
     report = await _try(backend, backend.description)
     if report.state == "works" and backend.groups is not None and backend.groups.has_all:
-        n_held, opens = _held("bubblewrap", dict.fromkeys(HELD_BY_GROUPS))
-        report = replace(report, n_held=n_held, opens=opens)
+        n_held_by_design, opens = _held("bubblewrap", dict.fromkeys(HELD_BY_GROUPS))
+        report = replace(report, n_held_by_design=n_held_by_design, opens=opens)
     return report, {"bubblewrap": _version_of(find_program())}, []
 
 
@@ -157,7 +171,7 @@ def _held(name: str, here: Mapping[str, str | None]) -> tuple[int, tuple[tuple[s
 
 def _missing(name: str, error: SandboxError) -> BackendReport:
     detail = f"{error.message}; {error.hint}" if error.hint else error.message
-    return BackendReport(name, "not available", detail, None, 0, ())
+    return BackendReport(name, "not available", detail, None, None, ())
 
 
 async def _choose(

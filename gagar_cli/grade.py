@@ -14,24 +14,27 @@ from pathlib import Path
 
 from gagar_cli import __version__
 from gagar_cli.core.conditions import Condition, columns_of, parse_condition
-from gagar_cli.core.lateness import LATE
-from gagar_cli.core.ranking import GroupRanking
 from gagar_cli.core.schema import Group
 from gagar_cli.core.sharding import Shard, parse_shard
-from gagar_cli.core.spending import Budget, Prices, spending_of
+from gagar_cli.core.spending import Budget, Prices
 from gagar_cli.errors import InputError, UsageError
 from gagar_cli.grader.client import EndpointSettings
 from gagar_cli.grader.loop import GroupLimits
 from gagar_cli.grader.prompts import prompt_version
 from gagar_cli.grader.rules import GradingRules
+from gagar_cli.grading_digest import digest_group
+from gagar_cli.grading_kept import KeptRanking
 from gagar_cli.grading_plan import Job, Plan, plan_groups
-from gagar_cli.grading_record import RunRecord, digest_group, left_out
+from gagar_cli.grading_reading import reading_record
+from gagar_cli.grading_record import RunRecord, left_out
+from gagar_cli.grading_settling import Settling
 from gagar_cli.grading_summary import GradeResult, summarise
 from gagar_cli.group_grading import GroupGrader, GroupGraderSettings
 from gagar_cli.interrupts import run_interruptibly
 from gagar_cli.io.dump import Dump, ReadOptions, open_dump
 from gagar_cli.io.rankings import write_rankings_parquet
-from gagar_cli.io.writers import refuse_existing
+from gagar_cli.io.writers import refuse_existing, refuse_other_ending
+from gagar_cli.own_inputs import refuse_own_inputs
 from gagar_cli.progress import ProgressCallback, no_progress
 from gagar_cli.sandbox.base import SandboxLimits
 from gagar_cli.sandbox.select import SandboxRequest
@@ -158,9 +161,10 @@ def check_settings(settings: GradeSettings) -> tuple[Condition | None, Shard | N
     """What `--eligible` and `--shard` stand for, after the outputs were looked at.
 
     Raises:
-        UsageError: settings that cannot be carried out.
+        UsageError: settings that cannot be carried out, or an output that is read.
         OutputError: the output exists, or cannot be written.
     """
+    refuse_other_ending(settings.output, (".jsonl", ".parquet", ".pq"))
     if settings.ledger is not None and settings.output != "-":
         raise UsageError("--ledger is only for `-o -`", "other outputs keep their own ledger")
     if settings.budget.max_cost is not None and settings.prices is None:
@@ -169,6 +173,8 @@ def check_settings(settings: GradeSettings) -> tuple[Condition | None, Shard | N
         )
     condition = parse_condition(settings.eligible, "--eligible") if settings.eligible is not None else None
     shard = parse_shard(settings.shard) if settings.shard is not None else None
+    for path in {settings.output, settings.ledger_path or "-"}:
+        refuse_own_inputs(path, (*settings.dumps, *settings.read.joins))
     is_table = settings.ledger_path not in (None, settings.output)
     if is_table and settings.output != "-":
         # With its ledger beside it, the table is this run's own and is made anew from it.
@@ -197,8 +203,7 @@ class _Run:
         self._progress = progress
         # The dump is read by one at a time; always the same thread, for each that ever read keeps memory of its own.
         self._reader = ThreadPoolExecutor(max_workers=1)
-        self._n_resumed = 0
-        self._stopped: str | None = None
+        self._settling = Settling(record, settings.budget, settings.prices)
 
     async def grade_all(self) -> GradeResult:
         """Grade, record and summarise."""
@@ -207,24 +212,26 @@ class _Run:
         jobs = (*self._plan.jobs[: settings.max_groups], *checks)
         image = await asyncio.to_thread(self._first_image, jobs)
         async with GroupGrader(settings.grader, dump_image=image) as grader:
-            record.open(settings.record(grader.backend.name))
+            record.open(settings.record(grader.backend.name), reading_record(settings.read))
+            grader.tell_earlier(record.done.values())
             checked = {job.key for job in checks}
             await record.keep_all(one for one in self._plan.skipped if one.key not in checked)
             await self._grade_jobs(jobs, grader)
         if record.ledger_path not in (None, settings.output) and settings.output != "-":
-            write_rankings_parquet(settings.output, record.done.values())
+            write_rankings_parquet(settings.output, record.read_done())
         return summarise(
             record.rankings.values(),
             self._plan,
             settings.endpoint.model,
             backend=grader.backend,
-            n_resumed=self._n_resumed,
+            n_resumed=self._settling.n_resumed,
+            n_late=self._settling.n_late,
             prices=settings.prices,
-            stopped=self._stopped,
+            stopped=self._settling.stopped,
             notes=[
                 *self._dump.report.notes,
+                *self._settling.patch_notes(self._dump.report.missing_columns),
                 *record.notes,
-                *grader.client.notes,
                 *grader.notes,
             ],
         )
@@ -262,38 +269,14 @@ class _Run:
         finally:
             self._reader.shutdown(cancel_futures=True)
 
-    async def _grade_job(self, job: Job, grader: GroupGrader) -> GroupRanking | None:
+    async def _grade_job(self, job: Job, grader: GroupGrader) -> KeptRanking | None:
         """The ranking of one group; None where the run's budget left no room for it."""
-        loop, record, settings = asyncio.get_running_loop(), self._record, self._settings
+        loop, record = asyncio.get_running_loop(), self._record
         try:
             group, input_digest = await loop.run_in_executor(self._reader, _read_group, job, self._dump)
         except InputError as error:
-            ranking = left_out(job.key, error, settings.read, record.config_digest)
-            await record.keep(ranking)
-            return ranking
-        earlier = record.settled(job.key, input_digest, owed=(LATE,))
-        if earlier is not None:
-            self._n_resumed += 1
-            await record.keep(earlier)
-            return earlier
-        # What is settled comes through without the endpoint, also when nothing more may be spent.
-        self._stopped = settings.budget.exceeded_by(record.spent, settings.prices)
-        if self._stopped:
-            return None
-        graded = await grader.grade(group)
-        ranking = finished(graded.ranking, input_digest, record.config_digest, settings.prices)
-        await record.keep(ranking, graded.messages)
-        return ranking
-
-
-def finished(
-    ranking: GroupRanking, input_digest: str, config_digest: str, prices: Prices | None
-) -> GroupRanking:
-    """A grader's ranking with what it was made from and, where prices are known, what it cost."""
-    grader = ranking.grader
-    if prices is not None:
-        grader = {**grader, "cost": round(spending_of(grader).cost(prices), 9)}
-    return replace(ranking, grader=grader, input_digest=input_digest, config_digest=config_digest)
+            return await record.keep(left_out(job.key, error, self._settings.read, record.config_digest))
+        return await self._settling.settle(group, input_digest, grader)
 
 
 def _read_group(job: Job, dump: Dump) -> tuple[Group, str]:

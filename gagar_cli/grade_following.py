@@ -10,18 +10,20 @@ the ledger, so that a run can be killed at any moment and goes on, whatever arri
 import asyncio
 import itertools
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from gagar_cli.core.arrivals import Arrivals
-from gagar_cli.core.lateness import LATE, late_ids, late_names, marked_late
 from gagar_cli.core.ranking import GroupRanking
 from gagar_cli.core.schema import Group, GroupKey
 from gagar_cli.core.sharding import Shard
 from gagar_cli.core.spending import Budget
 from gagar_cli.errors import InputError
-from gagar_cli.grade import GradeSettings, check_settings, finished, wanted_columns
+from gagar_cli.grade import GradeSettings, check_settings, wanted_columns
+from gagar_cli.grading_digest import digest_group
 from gagar_cli.grading_plan import CHECKED_REASONS, Job, Plan, skip_reason
-from gagar_cli.grading_record import RunRecord, digest_group, left_out
+from gagar_cli.grading_reading import reading_record
+from gagar_cli.grading_record import RunRecord, left_out
+from gagar_cli.grading_settling import Settling
 from gagar_cli.grading_summary import GradeResult, summarise
 from gagar_cli.group_grading import GroupGrader
 from gagar_cli.interrupts import run_interruptibly
@@ -103,8 +105,9 @@ class _Following:
         """Groups that got something while they were graded."""
         self._eligible: dict[GroupKey, None] = {}
         self._keys: dict[GroupKey, None] = {}
-        self._n_late = self._n_resumed = 0
-        self._stopped: str | None = None
+        self._settling = Settling(
+            record, settings.budget, settings.prices, regrades_late=options.regrade_late
+        )
         self._failure: InputError | None = None
         """What is wrong with the dump: nothing new is begun, what is being graded is finished."""
         # As in a run over a whole dump: with a budget no more groups go beyond it than must.
@@ -121,7 +124,8 @@ class _Following:
         async with self._files:
             image = await asyncio.to_thread(self._dump.first_image)
         async with GroupGrader(settings.grader, dump_image=image) as grader:
-            record.open(settings.record(grader.backend.name))
+            record.open(settings.record(grader.backend.name), reading_record(settings.read))
+            grader.tell_earlier(record.done.values())
             workers = (self._work(grader) for _ in range(self._n_workers))
             await run_side_by_side([self._follow(backlog), *workers])
         if self._failure is not None:
@@ -130,18 +134,18 @@ class _Following:
             shown = ", ".join(map(show_path, settings.dumps[:3]))
             raise InputError(f"{shown}: no records", "; ".join(self._notes()) or None)
         if record.ledger_path not in (None, settings.output) and settings.output != "-":
-            write_rankings_parquet(settings.output, record.done.values())
-        result = summarise(
+            write_rankings_parquet(settings.output, record.read_done())
+        return summarise(
             record.rankings.values(),
             Plan(self._dump.n_records, len(self._keys), tuple(Job(key, ()) for key in self._eligible), ()),
             settings.endpoint.model,
             backend=grader.backend,
-            n_resumed=self._n_resumed,
+            n_resumed=self._settling.n_resumed,
+            n_late=self._settling.n_late,
             prices=settings.prices,
-            stopped=self._stopped,
-            notes=[*self._notes(), *record.notes, *grader.client.notes, *grader.notes],
+            stopped=self._settling.stopped,
+            notes=[*self._notes(), *self._settling.patch_notes(), *record.notes, *grader.notes],
         )
-        return replace(result, n_late=self._n_late)
 
     async def _first_events(self) -> list[Event]:
         """What the files hold when the first record is there: it tells which sandbox is wanted."""
@@ -193,7 +197,8 @@ class _Following:
             )
             for key in whole:
                 self._enqueue(key, is_late=False)
-            if is_over or self._stopped is not None or self._failure is not None or self._is_full():
+            is_stopped = self._settling.stopped is not None or self._failure is not None
+            if is_over or is_stopped or self._is_full():
                 return
             if not self._dump.has_more:
                 await self._rest()
@@ -251,7 +256,7 @@ class _Following:
             self._progress(n_done, len(self._keys), f"{n_waiting} arriving" if n_waiting else "")
 
     async def _settle(self, key: GroupKey, grader: GroupGrader) -> None:
-        """Skip, resume, mark as late or grade one group as it stands now."""
+        """Skip or settle one group as it stands now."""
         record, settings = self._record, self._settings
         async with self._files:
             members = self._dump.members(key)
@@ -271,24 +276,7 @@ class _Following:
             return
         if reason is None:
             self._eligible.setdefault(key)
-        here = [trajectory.trajectory_id for trajectory in group.trajectories]
-        late = late_ids(record.done.get(key), here, input_digest, record.config_digest)
-        self._n_late += len(late)
-        if late and not self._options.regrade_late:
-            await record.keep(marked_late(record.done[key], late, input_digest))
-            return
-        earlier = record.settled(key, input_digest, owed=(LATE,) if self._options.regrade_late else ())
-        if earlier is not None:
-            if key not in record.rankings:
-                self._n_resumed += 1
-                self._n_late += len(late_names(earlier))
-            await record.keep(earlier)
-            return
-        self._stopped = settings.budget.exceeded_by(record.spent, settings.prices)
-        if self._stopped is None:
-            graded = await grader.grade(group)
-            ranking = finished(graded.ranking, input_digest, record.config_digest, settings.prices)
-            await record.keep(ranking, graded.messages)
+        await self._settling.settle(group, input_digest, grader)
 
     def _notes(self) -> list[str]:
         notes = list(self._dump.notes)

@@ -8,21 +8,29 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from gagar_cli.core.ranking import GroupRanking
-from gagar_cli.core.schema import GroupKey
-from gagar_cli.core.spending import Spending, spending_of
+import numpy as np
+
+from gagar_cli.core.lateness import LATE
+from gagar_cli.core.schema import Group, GroupKey
+from gagar_cli.core.spending import Spending
+from gagar_cli.core.summaries import renamed
+from gagar_cli.core.text import counted
 from gagar_cli.grade import GradeSettings, check_settings, wanted_columns
 from gagar_cli.grader.endpoint import OFFLINE_MODEL
+from gagar_cli.grader.group_judging import NO_EVIDENCE
 from gagar_cli.grader.rules import GradingRules
+from gagar_cli.grading_digest import digest_group
+from gagar_cli.grading_kept import KeptRanking
 from gagar_cli.grading_plan import Job, Plan, plan_groups
-from gagar_cli.grading_record import digest_group, is_owed
 from gagar_cli.grading_sizes import GroupSize, guess, measure
 from gagar_cli.io.dump import Dump, open_dump
 from gagar_cli.io.ledger import read_settings, refuse_other_settings
-from gagar_cli.io.rankings import latest_rankings, read_rankings
+from gagar_cli.io.patch_notes import count_patches
+from gagar_cli.io.rankings import read_rankings
 
 MAX_MEASURED_GROUPS = 50
 _NO_MODEL = "no model named"
@@ -35,6 +43,8 @@ class Estimate:
     model: str
     mode: str
     repeats: int
+    repeat_share: float
+    """Of the groups, so many are graded `repeats` times."""
     n_trajectories: int
     n_groups: int
     n_eligible: int
@@ -67,8 +77,12 @@ class Estimate:
     def to_record(self) -> dict[str, object]:
         """The estimate as one JSON object; `model` is null where none was named."""
         model = None if self.model == _NO_MODEL else self.model
+        record = renamed(asdict(self), {"skipped": "n_skipped_by_reason", "prompt_tokens": "n_prompt_tokens"})
+        spending = {
+            name: record.pop(name) for name in ("n_calls", "n_input_tokens", "n_output_tokens", "cost")
+        }
         lists = {"unknown": list(self.unknown), "notes": list(self.notes)}
-        return {"dry_run": True, **asdict(self), "model": model, **lists}
+        return {"dry_run": True, **record, "model": model, **lists, "spending": spending}
 
 
 def estimate(settings: GradeSettings) -> Estimate:
@@ -82,13 +96,17 @@ def estimate(settings: GradeSettings) -> Estimate:
     found = _look(settings)
     plan, rules, prices = found.plan, settings.rules, settings.prices
     alike = [ranking for ranking in found.earlier.values() if _is_alike(ranking, rules)]
-    graded = [ranking for ranking in alike if ranking.status == "graded" and _has_usage(ranking)]
+    graded = [ranking for ranking in alike if ranking.status == "graded" and ranking.spending.n_tokens]
     unranked = [ranking for ranking in alike if ranking.status == "skipped"]
-    talks = [(*size.gradings, *size.votes) for size in found.sizes]
     votes = [size.votes for size in found.check_sizes]
     n_jobs, n_checks = len(found.jobs), len(found.checks)
-    spending = _measured(graded, n_jobs) if graded else guess(talks, n_jobs)
-    spending += _measured(unranked, n_checks) if unranked else guess(votes, n_checks)
+    n_gradings = round(_count_gradings(found.jobs, rules) * found.evident_share)
+    if graded:
+        spending = _measured(graded, n_gradings / _count_gradings(graded, rules))
+    else:
+        spending = _guess_gradings(found.sizes, n_gradings)
+        spending += guess([size.votes for size in found.sizes], n_jobs * found.evident_share)
+    spending += _measured(unranked, n_checks / len(unranked)) if unranked else guess(votes, n_checks)
     unknown = _unknown(settings)
     n_votes = 0 if graded else _scaled([len(size.votes) for size in found.sizes], n_jobs)
     n_votes += 0 if unranked else _scaled([len(each) for each in votes], n_checks)
@@ -96,6 +114,7 @@ def estimate(settings: GradeSettings) -> Estimate:
         model=settings.endpoint.model or _NO_MODEL,
         mode=rules.mode,
         repeats=rules.repeats,
+        repeat_share=rules.repeat_share,
         n_trajectories=plan.n_trajectories,
         n_groups=plan.n_groups,
         n_eligible=len(plan.jobs),
@@ -137,7 +156,7 @@ class _Found(NamedTuple):
     """What the dump and the ledger say."""
 
     plan: Plan
-    earlier: Mapping[GroupKey, GroupRanking]
+    earlier: Mapping[GroupKey, KeptRanking]
     jobs: Sequence[Job]
     """What is left to grade."""
     checks: Sequence[Job]
@@ -146,6 +165,8 @@ class _Found(NamedTuple):
     """Of some of the jobs."""
     check_sizes: Sequence[GroupSize]
     n_candidates: int
+    evident_share: float
+    """Of the groups that are to be graded, those that do not end without a call: estimated from some."""
     notes: Sequence[str]
 
 
@@ -160,11 +181,28 @@ def _look(settings: GradeSettings) -> _Found:
         checks = plan.checks if settings.max_groups is None else ()
         checks = tuple(job for job in checks if not _is_settled(job, dump, earlier))
         sized = partial(measure, rules=rules, limits=settings.limits, seed=settings.seed)
-        sizes = [sized(job.read(dump)) for job in _spread(jobs)]
+        groups = [job.read(dump) for job in _spread(jobs)]
+        sizes = [sized(group) for group in groups if group.has_evidence]
         check_sizes = [sized(job.read(dump), is_ranked=False) for job in _spread(checks)]
-        passed = dump.index["passed"]
-        n_candidates = sum(int(passed[list(job.rows)].sum()) for job in jobs)
-        return _Found(plan, earlier, jobs, checks, sizes, check_sizes, n_candidates, dump.report.notes)
+        n_candidates = _count_passing(jobs, dump)
+        is_part, missing = len(groups) < len(jobs), dump.report.missing_columns
+        notes = (*dump.report.notes, *_notes_of_evidence(groups, len(sizes), missing, is_part=is_part))
+        share = len(sizes) / len(groups) if groups else 1.0
+        return _Found(plan, earlier, jobs, checks, sizes, check_sizes, n_candidates, share, notes)
+
+
+def _notes_of_evidence(
+    groups: Sequence[Group], n_evident: int, missing_columns: Sequence[str], *, is_part: bool
+) -> Iterator[str]:
+    """What is told of some of the groups that are to be graded, of which so many have anything to judge by."""
+    patches = count_patches(one for group in groups for one in group.trajectories)
+    is_without = bool(groups) and not patches.has_patch
+    yield from patches.notes(("model_patch",) if is_without else missing_columns, is_part=is_part)
+    if n_lacking := len(groups) - n_evident:
+        yield (
+            f"{n_lacking:,} of {counted(len(groups), 'group', 'groups')} looked at have passing attempts without patch, messages "
+            f"and test output: such groups end without a call as ungraded ({NO_EVIDENCE})"
+        )
 
 
 def _scaled(measured: Sequence[float], n_groups: int) -> int:
@@ -172,9 +210,21 @@ def _scaled(measured: Sequence[float], n_groups: int) -> int:
     return round(sum(measured) * n_groups / len(measured)) if measured else 0
 
 
-def _measured(graded: Sequence[GroupRanking], n_groups: int) -> Spending:
-    total = sum((spending_of(ranking.grader) for ranking in graded), Spending())
-    share = n_groups / len(graded)
+def _count_gradings(groups: Sequence[Job] | Sequence[KeptRanking], rules: GradingRules) -> int:
+    """How many gradings these groups take: those that are drawn for repeats take more than one."""
+    return sum(rules.of_group(group.key).repeats for group in groups)
+
+
+def _guess_gradings(sizes: Sequence[GroupSize], n_gradings: int) -> Spending:
+    """`n_gradings` like those of the measured groups, of which as it happens more or fewer are drawn for repeats."""
+    n_measured = sum(size.n_gradings for size in sizes)
+    talks = [talk for size in sizes for talk in size.gradings]
+    return guess([talks], n_gradings / n_measured) if n_measured else Spending()
+
+
+def _measured(graded: Sequence[KeptRanking], share: float) -> Spending:
+    """`share` times what these groups took."""
+    total = sum((ranking.spending for ranking in graded), Spending())
     return Spending(
         n_calls=round(total.n_calls * share),
         n_input_tokens=round(total.n_input_tokens * share),
@@ -183,12 +233,12 @@ def _measured(graded: Sequence[GroupRanking], n_groups: int) -> Spending:
     )
 
 
-def _earlier_rankings(settings: GradeSettings) -> dict[GroupKey, GroupRanking]:
+def _earlier_rankings(settings: GradeSettings) -> dict[GroupKey, KeptRanking]:
     """What a ledger has already; nothing where there is none, or it will be replaced."""
     path = settings.ledger_path
     if path is None or settings.overwrite or not Path(path).exists():
         return {}
-    rankings = latest_rankings(read_rankings(path))
+    rankings = {kept.key: kept for kept in map(KeptRanking.of, read_rankings(path))}
     earlier = read_settings(path)
     if rankings and earlier is not None:
         if not settings.endpoint.model:
@@ -198,22 +248,25 @@ def _earlier_rankings(settings: GradeSettings) -> dict[GroupKey, GroupRanking]:
     return rankings
 
 
-def _is_settled(job: Job, dump: Dump, earlier: Mapping[GroupKey, GroupRanking]) -> bool:
+def _is_settled(job: Job, dump: Dump, earlier: Mapping[GroupKey, KeptRanking]) -> bool:
     ranking = earlier.get(job.key)
-    if ranking is None or is_owed(ranking):
+    if ranking is None or ranking.is_owed((LATE,)):
         return False
     return ranking.input_digest == digest_group(job.read(dump))
 
 
-def _is_alike(ranking: GroupRanking, rules: GradingRules) -> bool:
+def _is_alike(ranking: KeptRanking, rules: GradingRules) -> bool:
     """Whether a group was graded, or checked, the way that is planned."""
-    grader = ranking.grader
     is_repeated = rules.of_group(ranking.key).repeats > 1
-    return grader.get("mode") == rules.mode and bool(grader.get("repeats")) == is_repeated
+    return ranking.mode == rules.mode and ranking.is_repeated == is_repeated
 
 
-def _has_usage(ranking: GroupRanking) -> bool:
-    return spending_of(ranking.grader).n_tokens > 0
+def _count_passing(jobs: Sequence[Job], dump: Dump) -> int:
+    passed = dump.column("passed")
+    if passed is None:
+        return 0
+    rows = np.fromiter(chain.from_iterable(job.rows for job in jobs), dtype=np.uint32)
+    return int(np.count_nonzero(passed.to_numpy()[rows]))
 
 
 def _spread(jobs: Sequence[Job]) -> Sequence[Job]:

@@ -1,13 +1,15 @@
 """Which groups of a dump a grading run has to do with: the eligible ones as jobs, the others with their reason."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from gagar_cli.core.conditions import Condition, columns_of
-from gagar_cli.core.grouping import REASONS, GroupOutlines, outline_groups
+from gagar_cli.core.grouping import REASONS, GroupOutlines, count_codes, outline_groups, rows_by_group
 from gagar_cli.core.ranking import GroupRanking
 from gagar_cli.core.schema import Group, GroupKey
 from gagar_cli.core.sharding import Shard
@@ -33,7 +35,7 @@ class Job:
     """A group to grade: its place in the index, nothing heavy."""
 
     key: GroupKey
-    rows: tuple[int, ...]
+    rows: Sequence[int]
 
     def read(self, dump: Dump) -> Group:
         """The group with its heavy columns.
@@ -77,44 +79,100 @@ def plan_groups(
     """
     if condition is not None:
         refuse_missing_columns(dump, condition)
-    index = dump.index.with_row_index("row").filter(pl.col("row") == pl.col("primary_row"))
-    meets = pl.repeat(value=True, n=index.height, dtype=pl.Boolean, eager=True)
+    primary = _primary_rows(dump)
+    group, is_valid = _column(dump, "group", primary), ~_column(dump, "invalid", primary)
+    is_passed = _column(dump, "passed", primary) & is_valid
+    is_kept, is_candidate = is_valid, is_passed
     if condition is not None:
-        meets = rows_that_meet(condition, index, "--eligible")
-    index = index.with_columns(meets.alias("meets"))
-    outlines = outline_index(index)
-    heads = index.group_by("group", maintain_order=True).agg(
-        "step", "group_id", "row", "invalid", "passed", "meets"
-    )
+        extras = dump.extras() if primary is None else dump.extras()[primary]
+        meets = rows_that_meet(condition, extras, "--eligible").to_numpy()
+        is_kept, is_candidate = is_valid & (~is_passed | meets), is_passed & meets
+    outlines = outline_groups(group, is_passed, ~is_valid, int(group.max(initial=0)) + 1)
+    n_candidates = count_codes(group, len(outlines.n_rows), is_candidate)
+    rows = _rows_of_groups(group, is_kept, outlines, primary)
     n_trajectories = n_groups = 0
     jobs, skipped, checks = [], [], []
-    for code, steps, names, rows, invalid, passed, meet in heads.iter_rows():
-        key = GroupKey(steps[0], names[0])
+    for code, key in _keys(dump, rows):
         if shard is not None and not shard.holds(key):
             continue
         n_groups += 1
-        n_trajectories += len(rows)
-        is_passed = np.asarray(passed) & ~np.asarray(invalid)
-        n_candidates = int((is_passed & np.asarray(meet)).sum())
-        is_kept = ~np.asarray(invalid) & (~is_passed | np.asarray(meet))
-        job = Job(key, tuple(np.asarray(rows)[is_kept].tolist()))
-        if n_candidates == 0 and is_passed.any():
+        n_trajectories += int(outlines.n_rows[code])
+        if outlines.n_passed[code] and not n_candidates[code]:
             skipped.append(GroupRanking(key, "skipped", NOT_ELIGIBLE))
-        elif not outlines.is_eligible[code] or n_candidates < 2:
-            reason = REASONS[outlines.reason[code]] if not outlines.is_eligible[code] else "lone_pass"
+        elif outlines.is_eligible[code] and n_candidates[code] > 1:
+            jobs.append(Job(key, rows.of(code)))
+        else:
+            reason = "lone_pass" if outlines.is_eligible[code] else REASONS[outlines.reason[code]]
             skipped.append(GroupRanking(key, "skipped", reason))
             if reason in CHECKED_REASONS[integrity]:
-                checks.append(job)
-        else:
-            jobs.append(job)
+                checks.append(Job(key, rows.of(code)))
     return Plan(n_trajectories, n_groups, tuple(jobs), tuple(skipped), tuple(checks))
 
 
-def outline_index(primary: pl.DataFrame) -> GroupOutlines:
-    """The outlines of the groups of primary rows."""
-    n_groups = int(primary["group"].max() or 0) + 1  # type: ignore[arg-type] # a maximum of unsigned integers
-    group, is_passed, is_invalid = (primary[name].to_numpy() for name in ("group", "passed", "invalid"))
-    return outline_groups(group, is_passed, is_invalid, n_groups)
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Rows of the index by group."""
+
+    kept: NDArray[np.integer]
+    """Those that are read, group by group."""
+    starts: NDArray[np.int64]
+    """(n_groups,) where a group's begin."""
+    counts: NDArray[np.int64]
+    first: NDArray[np.integer]
+    """(n_groups,) the first trajectory of a group, be it read or not."""
+
+    def of(self, code: int) -> Sequence[int]:
+        """What is read of a group; as a range where it can be one, for groups are many."""
+        start, count = int(self.starts[code]), int(self.counts[code])
+        rows = self.kept[start : start + count]
+        if count and int(rows[-1]) - int(rows[0]) == count - 1:
+            return range(int(rows[0]), int(rows[-1]) + 1)
+        return tuple(rows.tolist())
+
+
+def _primary_rows(dump: Dump) -> NDArray[np.uint32] | None:
+    """The rows that stand for a trajectory; None where all do."""
+    if dump.rows_apart is not None:
+        return None
+    primary = dump.index["primary_row"].to_numpy()
+    rows = np.arange(len(primary), dtype=np.uint32)
+    is_primary = primary == rows
+    return None if is_primary.all() else rows[is_primary]
+
+
+def _column(dump: Dump, name: str, primary: NDArray[np.uint32] | None) -> NDArray[Any]:
+    """What each trajectory has in a column."""
+    column = dump.column(name)
+    values = np.zeros(dump.n_rows, dtype=bool) if column is None else column.to_numpy()
+    return values if primary is None else values[primary]
+
+
+def _rows_of_groups(
+    group: NDArray[np.integer],
+    is_kept: NDArray[np.bool_],
+    outlines: GroupOutlines,
+    primary: NDArray[np.uint32] | None,
+) -> _Rows:
+    order: NDArray[np.integer] = rows_by_group(group)
+    first = order[np.cumsum(outlines.n_rows) - outlines.n_rows]
+    counts = outlines.n_rows
+    if not is_kept.all():
+        order = order[is_kept[order]]
+        counts = count_codes(group, len(counts), is_kept)
+    if primary is not None:
+        order, first = primary[order], primary[first]
+    return _Rows(order, np.cumsum(counts) - counts, counts, first)
+
+
+def _keys(dump: Dump, rows: _Rows) -> Iterator[tuple[int, GroupKey]]:
+    """The groups by code, in the order of their first trajectories."""
+    codes = np.argsort(rows.first, kind="stable")
+    if dump.rows_apart is not None:
+        keys = dump.rows_apart.groups[codes].with_columns(pl.col("group_id").cast(pl.String))
+    else:
+        keys = dump.index.select("step", "group_id")[rows.first[codes]]
+    for code, (step, name) in zip(codes.tolist(), keys.iter_rows(), strict=True):
+        yield code, GroupKey(step, name)
 
 
 def refuse_missing_columns(dump: Dump, condition: Condition) -> None:

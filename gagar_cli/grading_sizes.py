@@ -52,7 +52,10 @@ class GroupSize:
     """The conversations that one group takes."""
 
     gradings: tuple[Talk, ...]
+    """Of all repeats."""
     votes: tuple[Talk, ...]
+    n_gradings: int
+    """Repeats of the group; 0 where it is only checked."""
 
 
 def measure(
@@ -67,10 +70,11 @@ def measure(
             _vote(show_only(workspace, name)) for name in workspace.candidates if _has_leads(workspace, name)
         )
     gradings = _gradings(workspace, rules, limits) if is_ranked else []
-    return GroupSize(tuple(gradings) * rules.of_group(group.key).repeats, votes)
+    repeats = rules.of_group(group.key).repeats
+    return GroupSize(tuple(gradings) * repeats, votes, repeats if is_ranked else 0)
 
 
-def guess(sizes: Sequence[Iterable[Talk]], n_groups: int) -> Spending:
+def guess(sizes: Sequence[Iterable[Talk]], n_groups: float) -> Spending:
     """What `n_groups` like these would take, where every call sends the whole conversation again.
 
     The material of a conversation comes in evenly over its calls.

@@ -1,15 +1,23 @@
 """What a grading run comes to, as one value: the table, the JSON object and the exit code are drawn from it."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 
-from gagar_cli.core.consistency import Consistency, measure_consistency
-from gagar_cli.core.overriding import is_overridden
-from gagar_cli.core.ranking import TIERS, GroupRanking
-from gagar_cli.core.spending import Prices, Spending, spending_of
+from gagar_cli.core.consistency import Consistency, sum_up_consistency
+from gagar_cli.core.ranking import TIERS
+from gagar_cli.core.spending import Prices, Spending
+from gagar_cli.core.summaries import renamed
+from gagar_cli.grading_kept import KeptRanking
 from gagar_cli.grading_plan import Plan
 from gagar_cli.sandbox.select import ChosenBackend
+
+_NAMES = {
+    "skipped": "n_skipped_by_reason",
+    "ungraded": "n_ungraded_by_reason",
+    "tiers": "n_candidates_by_tier",
+}
+_SPENDING = ("n_calls", "n_checks", "n_input_tokens", "n_cached_tokens", "n_output_tokens", "grading_seconds", "cost")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +68,7 @@ class GradeResult:
     consistency: Consistency
     """Agreement between the repeats of a group, and the effect of the place at which a candidate was shown."""
     notes: list[str]
-    n_late: int = 0
+    n_late: int
     """Valid trajectories that arrived after their group was graded."""
 
     @property
@@ -71,32 +79,39 @@ class GradeResult:
 
     def to_record(self) -> dict[str, object]:
         """The summary as one JSON object."""
-        return {**asdict(self), "ungraded_share": self.ungraded_share}
+        record = renamed(asdict(self), _NAMES)
+        spending = {name: record.pop(name) for name in _SPENDING}
+        return {
+            **record,
+            "n_skipped": sum(self.skipped.values()),
+            "ungraded_share": self.ungraded_share,
+            "consistency": self.consistency.to_record(),
+            "spending": spending,
+        }
 
 
 def summarise(
-    rankings: Iterable[GroupRanking],
+    rankings: Iterable[KeptRanking],
     plan: Plan,
     model: str,
     *,
     backend: ChosenBackend,
     n_resumed: int,
+    n_late: int,
     prices: Prices | None,
     stopped: str | None,
     notes: Sequence[str],
 ) -> GradeResult:
     """Count what a run did."""
-    by_status: dict[str, list[GroupRanking]] = {"graded": [], "ungraded": [], "skipped": []}
+    by_status: dict[str, list[KeptRanking]] = {"graded": [], "ungraded": [], "skipped": []}
     for ranking in rankings:
         by_status[ranking.status].append(ranking)
     graded, ungraded = by_status["graded"], by_status["ungraded"]
     skipped = by_status["skipped"]
     reached = {ranking.key for ranking in (*graded, *ungraded, *skipped)}
-    candidates = [candidate for ranking in graded for candidate in ranking.candidates]
-    accused = [candidate for ranking in (*graded, *skipped) for candidate in ranking.candidates]
-    tiers = Counter(candidate.tier for candidate in candidates)
+    accused = (*graded, *skipped)
     reasons = Counter(ranking.reason or "" for ranking in ungraded)
-    spent = sum((spending_of(ranking.grader) for ranking in (*graded, *ungraded, *skipped)), Spending())
+    spent = sum((ranking.spending for ranking in (*graded, *ungraded, *skipped)), Spending())
     return GradeResult(
         model=model,
         sandbox=backend.name,
@@ -111,12 +126,12 @@ def summarise(
         skipped=dict(Counter(ranking.reason or "" for ranking in skipped).most_common()),
         ungraded=dict(Counter(reason.partition(":")[0] for reason in reasons.elements()).most_common()),
         ungraded_reasons=[f"{reason} ({count})" for reason, count in reasons.most_common(5)],
-        tiers={tier: tiers[tier] for tier in TIERS},
-        n_integrity_violations=sum(candidate.is_integrity_violation for candidate in accused),
-        n_integrity_disputed=sum(map(_count_disputed, (*graded, *skipped))),
-        n_findings=sum(len(candidate.findings) for candidate in candidates),
-        n_unproven=sum(len(candidate.unproven) for candidate in candidates),
-        n_overridden=sum(is_overridden(ranking) for ranking in graded),
+        tiers={tier: sum(ranking.n_by_tier[place] for ranking in graded) for place, tier in enumerate(TIERS)},
+        n_integrity_violations=sum(ranking.n_violations for ranking in accused),
+        n_integrity_disputed=sum(ranking.n_disputed for ranking in accused),
+        n_findings=sum(ranking.n_findings for ranking in graded),
+        n_unproven=sum(ranking.n_unproven for ranking in graded),
+        n_overridden=sum(ranking.is_overridden for ranking in graded),
         n_calls=spent.n_calls,
         n_checks=spent.n_checks,
         n_input_tokens=spent.n_input_tokens,
@@ -125,12 +140,7 @@ def summarise(
         grading_seconds=round(spent.seconds, 3),
         cost=None if prices is None else round(spent.cost(prices), 9),
         stopped=stopped,
-        consistency=measure_consistency(graded),
+        consistency=sum_up_consistency(ranking.consistency for ranking in graded),
         notes=list(notes),
+        n_late=n_late,
     )
-
-
-def _count_disputed(ranking: GroupRanking) -> int:
-    integrity = ranking.grader.get("integrity")
-    verdicts = integrity.get("verdicts") if isinstance(integrity, Mapping) else None
-    return sum(verdict.get("verdict") == "disputed" for verdict in verdicts or ())

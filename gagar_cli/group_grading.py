@@ -6,7 +6,7 @@ graded side by side. On leaving, connections, the engine and the temporary direc
 
 import asyncio
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,15 +14,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from gagar_cli.collecting import rare_collections
 from gagar_cli.core.schema import Group, Task
 from gagar_cli.errors import CheckoutError, SandboxError
 from gagar_cli.grader.client import EndpointClient, EndpointSettings
 from gagar_cli.grader.guessing import Guess, ask_guess
 from gagar_cli.grader.loop import GroupLimits, Usage
+from gagar_cli.grader.refusals import RefusedGroups
 from gagar_cli.grader.rules import GradingRules
 from gagar_cli.grader.session import GradedGroup, GroupMeans, grade_group
 from gagar_cli.grader.talks import Talks
 from gagar_cli.grader.workspace import Workspace
+from gagar_cli.grading_kept import KeptRanking
 from gagar_cli.sandbox.archiving import Archiver
 from gagar_cli.sandbox.base import Checkout, Sandbox, SandboxBackend, SandboxLimits
 from gagar_cli.sandbox.leftovers import reap_directories, removed_after_death
@@ -70,6 +73,7 @@ class GroupGrader:
         # More groups may be open than the endpoint is asked by: their sandboxes are not to be as many.
         self._sandbox_turns = asyncio.Semaphore(settings.endpoint.max_connections)
         self._store: RepositoryStore | None = None
+        self._refused = RefusedGroups()
 
     async def __aenter__(self) -> Self:
         """Choose the sandbox.
@@ -82,6 +86,7 @@ class GroupGrader:
         try:
             reap_directories()
             self._stack.enter_context(removed_after_death())
+            self._stack.enter_context(rare_collections())
             prefix = owned_name(current_owner(), "")
             run_directory = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix=prefix)))
             # The sandbox's unprivileged user must be able to walk through, and not to list.
@@ -103,9 +108,19 @@ class GroupGrader:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the sandbox and the repositories could not do as it was asked, as far as it came up."""
+        """What endpoint, sandbox and repositories could not do as it was asked, as far as it came up."""
+        return self.notes_of("")
+
+    def notes_of(self, endpoint: str) -> tuple[str, ...]:
+        """The notes; those of the endpoint start with this name of it, where there is more than one."""
         warnings: Sequence[str] = getattr(self.backend.backend, "warnings", ())
-        return (*warnings, *(self._store.notes if self._store is not None else ()))
+        learnt = (f"{endpoint}: {note}" if endpoint else note for note in self.client.notes)
+        return (*learnt, *warnings, *(self._store.notes if self._store is not None else ()))
+
+    def tell_earlier(self, rankings: Iterable[KeptRanking]) -> None:
+        """Note what earlier parts of this run came to: an endpoint that graded some does not refuse them all."""
+        if any(one.spending.n_calls and (one.status != "ungraded" or one.late) for one in rankings):
+            self._refused.tell_graded()
 
     async def grade(self, group: Group) -> GradedGroup:
         """The ranking of a group that can be ranked, and the conversation that it took.
@@ -113,11 +128,14 @@ class GroupGrader:
         Raises:
             EndpointError: only one that every other group would meet too.
         """
+        self._refused.raise_if_all()
         means = self._means(group.task) if self._store is None else await self._found_means(group.task)
         settings = self.settings
-        return await grade_group(
+        graded = await grade_group(
             group, self.client, means, limits=settings.limits, seed=settings.seed, rules=settings.rules
         )
+        self._refused.count(graded.ranking)
+        return graded
 
     async def guess(self, group: Group, graded: GradedGroup, policies: Sequence[str]) -> Guess:
         """Which policy the judge of a ranking thinks each trajectory is of.

@@ -1,17 +1,19 @@
 """What a dump holds, at a glance: the form of each file and why, columns, group sizes, the first records."""
 
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-import polars as pl
-
 from gagar_cli.core.text import counted, shorten
-from gagar_cli.io.dump import ReadOptions, open_dump
+from gagar_cli.errors import InputError
+from gagar_cli.io.dump import Dump, ReadOptions, open_dump
+from gagar_cli.io.dump_counts import count_group_sizes, count_rows
 from gagar_cli.io.jsonl import show_value
+from gagar_cli.io.patch_notes import count_patches
 
 _MAX_TEXT = 200
 _MAX_FILES = 20
+_MAX_PASSING = 64
+"""Attempts whose patches are looked at: with their messages they may be long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +56,9 @@ class HeadResult:
             "n_groups": self.n_groups,
             "n_passed": self.n_passed,
             "n_invalid": self.n_invalid,
-            "invalid_reasons": dict(self.invalid_reasons),
+            "n_invalid_by_reason": dict(self.invalid_reasons),
             "group_id_source": self.group_id_source,
-            "group_sizes": {str(size): count for size, count in self.group_sizes},
+            "n_groups_by_size": {str(size): count for size, count in self.group_sizes},
             "columns": dict(self.columns),
             "missing_columns": list(self.missing_columns),
             "records": list(self.records),
@@ -73,29 +75,41 @@ def run(settings: HeadSettings) -> HeadResult:
     """
     with open_dump(settings.dumps, settings.read) as dump:
         files = [(name, *form) for name, form in zip(dump.sources, dump.forms, strict=True)]
-        index = dump.index
         records: list[dict[str, Any]] = []
         for record in dump.iter_records():
             if len(records) == settings.n_records:
                 break
             records.append(record)
-        sizes = index.filter(pl.int_range(pl.len()) == pl.col("primary_row")).group_by("group").len()["len"]
-        reasons = index["invalid_reason"].drop_nulls().value_counts(sort=True)
+        counts = count_rows(dump)
         return HeadResult(
             files=tuple(files[:_MAX_FILES]),
             n_files=len(files),
-            n_records=index.height,
-            n_groups=index["group"].n_unique(),
-            n_passed=int(index["passed"].sum()),
-            n_invalid=int(index["invalid"].sum()),
-            invalid_reasons=tuple((str(name), int(count)) for name, count in reasons.iter_rows()),
+            n_records=counts.n_records,
+            n_groups=counts.n_groups,
+            n_passed=counts.n_passed,
+            n_invalid=counts.n_invalid,
+            invalid_reasons=counts.invalid_reasons,
             group_id_source=dump.report.group_id_source,
-            group_sizes=tuple(sorted(Counter(sizes.to_list()).items())),
+            group_sizes=count_group_sizes(dump),
             columns=tuple(_columns(records)),
             missing_columns=dump.report.missing_columns,
             records=tuple({name: _cut(value) for name, value in record.items()} for record in records),
-            notes=dump.report.notes,
+            notes=(*dump.report.notes, *_patch_notes(dump)),
         )
+
+
+def _patch_notes(dump: Dump) -> list[str]:
+    """What is told of the first passing attempts that have no patch, or an empty one; where none has one, a column is missing."""
+    passed = dump.column("passed")
+    if passed is None or "model_patch" in dump.report.missing_columns:
+        return []
+    rows = passed.arg_true().head(_MAX_PASSING + 1).to_list()
+    try:
+        read = dump.read_trajectories(rows[:_MAX_PASSING])
+    except InputError:  # `gagar validate` tells of it
+        return []
+    found = count_patches(trajectory for _, trajectory in read)
+    return found.notes(is_part=len(rows) > _MAX_PASSING)
 
 
 def _columns(records: list[dict[str, Any]]) -> list[tuple[str, str]]:

@@ -17,12 +17,13 @@ from gagar_cli.core.method_options import shown_options
 from gagar_cli.core.redistribution import Redistribution, redistribute
 from gagar_cli.core.schema import GroupKey
 from gagar_cli.core.text import escape_untrusted, shorten
+from gagar_cli.grading_reading import compared_reading
 from gagar_cli.io.dump import Dump, ReadOptions, open_dump
 from gagar_cli.io.ranked_columns import read_plain_rankings
 from gagar_cli.io.ranked_index import RankedIndex, lay_rankings
 from gagar_cli.io.rankings import read_rankings
 from gagar_cli.io.streams import show_path
-from gagar_cli.progress import ProgressCallback, no_progress
+from gagar_cli.progress import ProgressCallback, heard, no_progress
 from gagar_cli.redistribution_columns import expected_losses
 from gagar_cli.redistribution_inputs import Inputs, read_inputs, wanted_columns
 from gagar_cli.redistribution_output import Outcome, write_rows
@@ -48,12 +49,14 @@ def run(settings: RedistributeSettings, progress: ProgressCallback = no_progress
     plan = check_settings(settings)
     wanted = wanted_columns(settings.method, settings.factor_column, plan.condition, plan.factor)
     progress(0, _N_PHASES, "reading the dump")
-    with open_dump(settings.dumps, _index_only(settings, wanted)) as dump:
+    with open_dump(settings.dumps, _index_only(settings, wanted), progress=heard(progress)) as dump:
         progress(1, _N_PHASES, "reading the rankings")
-        rankings = read_rankings(settings.rankings) if settings.rankings else ()
+        rankings = read_rankings(settings.rankings, progress=heard(progress)) if settings.rankings else ()
         acts = ViolationActs(settings.integrity_action)
         shown = show_path(settings.rankings or "")
-        ranked = lay_rankings(dump, acts.act(rankings), shown, plain=read_plain_rankings(settings.rankings))
+        with compared_reading(dump, settings.rankings, settings.read):
+            plain = read_plain_rankings(settings.rankings)
+            ranked = lay_rankings(dump, acts.act(rankings), shown, plain=plain)
         progress(2, _N_PHASES, "redistributing")
         inputs = read_inputs(
             dump,
@@ -142,6 +145,7 @@ def _summarise(
             for name in ("skipped", "ungraded")
         },
         n_eligible=judged.n_eligible,
+        n_left=judged.left,
         n_integrity_violations=int(rows.is_violation.sum()),
         integrity_action=settings.integrity_action,
         n_unknown_groups=ranked.n_unknown_groups,

@@ -7,6 +7,7 @@ from gagar_cli.core.judging import GRADINGS, Judged, Trajectories
 from gagar_cli.core.loss import sequence_mean_loss, token_mean_loss
 from gagar_cli.core.placing import Columns
 from gagar_cli.core.ranking import TIERS
+from gagar_cli.io.arrays import to_series
 from gagar_cli.io.ranked_index import RankedIndex
 from gagar_cli.redistribution_summary import Losses
 
@@ -20,22 +21,23 @@ def added_columns(
     rank = columns.rank[part].astype(np.int64)
     group = rows.group[part]
     grading = np.where(rows.is_valid[part], judged.status[group], GRADINGS.index("invalid"))
+    tier = to_series(columns.tier[part].clip(0)).cast(pl.Int64)
     frame = pl.DataFrame(
         {
-            "advantage": columns.advantage[part],
-            "advantage_base": columns.base[part],
-            "reward_effective": judged.reward[part],
-            "reward_equivalent": columns.reward_equivalent[part],
-            "quality_factor": columns.quality_factor[part],
-            "factor_shift": columns.factor_shift[group],
-            "tier": pl.Series(TIERS, dtype=_TIER).gather(columns.tier[part].clip(0)),
-            "rank": rank,
-            "grading": pl.Series(GRADINGS, dtype=_GRADING).gather(grading),
-            "lambda": columns.multiplier[group],
-            "capped": columns.is_capped[group],
+            "advantage": to_series(columns.advantage[part]),
+            "advantage_base": to_series(columns.base[part]),
+            "reward_effective": to_series(judged.reward[part]),
+            "reward_equivalent": to_series(columns.reward_equivalent[part]),
+            "quality_factor": to_series(columns.quality_factor[part]),
+            "factor_shift": to_series(columns.factor_shift[group]),
+            "tier": pl.Series(TIERS, dtype=_TIER).gather(tier),
+            "rank": to_series(rank),
+            "grading": pl.Series(GRADINGS, dtype=_GRADING).gather(to_series(grading).cast(pl.Int64)),
+            "lambda": to_series(columns.multiplier[group]),
+            "capped": to_series(columns.is_capped[group]),
         }
     )
-    is_ranked, is_graded = pl.Series(rank > 0), pl.Series(columns.is_graded[part])
+    is_ranked, is_graded = to_series(rank > 0), to_series(columns.is_graded[part])
     return frame.with_columns(
         pl.selectors.float().fill_nan(None),
         pl.when(is_ranked).then(pl.col("tier", "rank")),

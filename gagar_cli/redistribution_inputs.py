@@ -1,26 +1,31 @@
-"""What a method reads beside rewards and ranks, from the dump's extra columns or the rankings, checked row by row."""
+"""What a method reads beside rewards and ranks, from the dump's extra columns or the rankings, checked row by row.
+
+Conditions and expressions are rarely given, and what reads them is imported where they are.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 import polars as pl
 
 from gagar_cli.core.batches import BoolArray, IntArray
-from gagar_cli.core.conditions import Condition, columns_of
 from gagar_cli.core.double_double import FloatArray
 from gagar_cli.core.estimators import METHODS, Need
-from gagar_cli.core.expressions import Column, Expression, columns_in, evaluate
 from gagar_cli.core.judging import Basis, Trajectories
 from gagar_cli.core.redistribution import Extras
 from gagar_cli.core.text import escape_untrusted, shorten
 from gagar_cli.errors import InputError, UsageError
 from gagar_cli.io.dump import Dump
-from gagar_cli.io.eligibility import rows_that_meet
 from gagar_cli.io.extras import extra_column
 from gagar_cli.io.ranked_index import RankedIndex
 from gagar_cli.io.records import METHOD_FIELDS
+
+if TYPE_CHECKING:
+    from gagar_cli.core.conditions import Condition
+    from gagar_cli.core.expression_values import Column
+    from gagar_cli.core.expressions import Expression
 
 ProcessSource = Literal["column", "rankings"]
 _KINDS = {pl.Float64: "numbers", pl.Boolean: "true and false", pl.String: "text"}
@@ -43,15 +48,20 @@ class Factor(NamedTuple):
     """A penalty that is worked out from columns."""
 
     text: str
-    expression: Expression
+    expression: "Expression"
+    columns: tuple[str, ...]
+    """What it names."""
 
 
 def wanted_columns(
-    method: str, factor_column: str | None, condition: Condition | None, factor: Factor | None = None
+    method: str, factor_column: str | None, condition: "Condition | None", factor: Factor | None = None
 ) -> tuple[str, ...]:
     """The extra columns to read from the dump."""
-    named = columns_of(condition) if condition is not None else ()
-    named += columns_in(factor.expression) if factor is not None else ()
+    named = () if factor is None else factor.columns
+    if condition is not None:
+        from gagar_cli.core.conditions import columns_of
+
+        named = columns_of(condition) + named
     of_method = [name for name in METHODS[method].needs if name in METHOD_FIELDS]
     return tuple(dict.fromkeys((*of_method, *([factor_column] if factor_column else []), *named)))
 
@@ -63,7 +73,7 @@ def read_inputs(
     *,
     has_rankings: bool,
     factor_column: str | None,
-    condition: Condition | None,
+    condition: "Condition | None",
     factor: Factor | None = None,
 ) -> Inputs:
     """The inputs of the method.
@@ -76,6 +86,9 @@ def read_inputs(
     reader = _Reader(dump, ranked)
     rows = ranked.trajectories
     if condition is not None:
+        from gagar_cli.core.conditions import columns_of
+        from gagar_cli.io.eligibility import rows_that_meet
+
         _require_known(reader, columns_of(condition), "--eligible")
         meets = rows_that_meet(condition, dump.extras(), "--eligible")
         rows = replace(rows, is_eligible=_of_trajectories(meets, ranked).to_numpy())
@@ -86,7 +99,7 @@ def read_inputs(
     if factor_column:
         extras = replace(extras, penalty=reader.penalties(factor_column, is_pass))
     if factor is not None:
-        _require_known(reader, columns_in(factor.expression), "--factor")
+        _require_known(reader, factor.columns, "--factor")
         extras = replace(extras, penalty=reader.computed(factor, is_pass))
     process_from: ProcessSource | None = None
     if "process_score" in needs:
@@ -138,7 +151,9 @@ class _Reader:
 
     def computed(self, factor: Factor, is_pass: BoolArray) -> FloatArray:
         """The penalties that an expression gives."""
-        columns = {name: self._any(name) for name in columns_in(factor.expression)}
+        from gagar_cli.core.expression_values import evaluate
+
+        columns = {name: self._any(name) for name in factor.columns}
         values = evaluate(factor.expression, columns, self._ranked.n_trajectories, "--factor")
 
         def describe(row: int) -> str:
@@ -193,8 +208,10 @@ class _Reader:
             where = self._dump.where(int(self._ranked.primary_rows[bad[0]]))
             raise InputError(f"{where}: {describe(int(bad[0]))}{more}", hint)
 
-    def _any(self, name: str) -> Column:
+    def _any(self, name: str) -> "Column":
         """A column of whatever kind it is, for expressions."""
+        from gagar_cli.core.expression_values import Column
+
         column = _of_trajectories(self._extras[extra_column(name)], self._ranked)
         is_known = column.is_not_null().to_numpy()
         if column.dtype == pl.String:
@@ -246,7 +263,7 @@ def _mapping_hint(name: str) -> str:
     return f"say where the dump has it with `--field {name}=PATH`"
 
 
-def _told_of(column: Column, row: int) -> str:
+def _told_of(column: "Column", row: int) -> str:
     if not column.is_known[row]:
         return "null"
     value = column.values[row]

@@ -13,6 +13,7 @@ import polars as pl
 from gagar_cli.core.batches import BoolArray
 from gagar_cli.core.double_double import FloatArray
 from gagar_cli.core.redistribution import Redistribution, spread_over_turns
+from gagar_cli.core.text import counted
 from gagar_cli.errors import InputError
 from gagar_cli.io.dump import Dump
 from gagar_cli.io.list_columns import TurnRows, read_masks
@@ -106,7 +107,7 @@ def _spread(by_turn: FloatArray, mask: BoolArray, where: str) -> FloatArray:
     n_runs = int(opens.sum())
     if n_runs != len(by_turn):
         raise InputError(
-            f"{where} has {n_runs} runs of generated tokens, expected one for each of the {len(by_turn)} turns",
+            f"{where} has {counted(n_runs, 'run')} of generated tokens, expected one for each of {counted(len(by_turn), 'turn')}",
             "tokens of other turns in between have 0 in the mask",
         )
     if not n_runs:

@@ -50,11 +50,11 @@ def write_rows(
         added = as_texts(added_columns(outcome.made.columns, outcome.judged, outcome.rows))
         of_rows = added if outcome.ranked.segments is None else added[outcome.ranked.trajectory_of_row]
         return write_full_copy(settings.output, dump, settings.dumps, of_rows, report=progress)
-    write_frames(settings.output, _sidecar(dump, outcome))
+    write_frames(settings.output, _sidecar(dump, outcome, progress))
     return ()
 
 
-def _sidecar(dump: Dump, outcome: Outcome) -> Iterator[pl.DataFrame]:
+def _sidecar(dump: Dump, outcome: Outcome, progress: ProgressCallback) -> Iterator[pl.DataFrame]:
     """The rows of a sidecar, part by part: all at once they would take as much memory as everything else."""
     ranked = outcome.ranked
     rows = None if ranked.segments is None else ranked.segments.primary_rows
@@ -70,6 +70,7 @@ def _sidecar(dump: Dump, outcome: Outcome) -> Iterator[pl.DataFrame]:
             own = former[start:stop] if rows is None else former.gather(rows[start:stop])
             frame = frame.with_columns(own.alias("advantage_input"))
         yield frame
+        progress(stop, ranked.n_trajectories, "rows written")
 
 
 def _keys(dump: Dump, start: int, stop: int) -> pl.DataFrame:

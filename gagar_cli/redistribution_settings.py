@@ -1,12 +1,10 @@
 """What a redistribution is asked to do, and what is refused of it before anything is read."""
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gagar_cli.core.caps import Cap
-from gagar_cli.core.conditions import Condition, parse_condition
 from gagar_cli.core.estimators import METHODS, Options
-from gagar_cli.core.expressions import parse_expression
 from gagar_cli.core.integrity_action import IntegrityAction
 from gagar_cli.core.method_options import SettledCap, read_options, settle_cap
 from gagar_cli.core.tier_tables import TierTable
@@ -14,11 +12,14 @@ from gagar_cli.errors import UsageError
 from gagar_cli.io.scan import ReadOptions
 from gagar_cli.io.streams import show_path
 from gagar_cli.io.tier_tables import read_tier_table
-from gagar_cli.io.writers import refuse_existing
+from gagar_cli.io.writers import TABLE_SUFFIXES, refuse_existing, refuse_other_ending
+from gagar_cli.own_inputs import refuse_own_inputs
 from gagar_cli.redistribution_inputs import Factor
 
+if TYPE_CHECKING:
+    from gagar_cli.core.conditions import Condition
+
 DEFAULT_TIERS = "flash"
-OUTPUT_SUFFIXES = (".parquet", ".pq", ".jsonl", ".jsonl.gz", ".jsonl.zst")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ class Plan(NamedTuple):
     table: TierTable
     options: Options
     cap: SettledCap
-    condition: Condition | None
+    condition: "Condition | None"
     factor: Factor | None
 
 
@@ -112,15 +113,30 @@ def check_settings(settings: RedistributeSettings) -> Plan:
     _check_lists(settings)
     if settings.rankings == "-" and "-" in settings.dumps:
         raise UsageError("the dump and --rankings are both `-`", "only one of them can come from stdin")
-    if settings.output != "-" and not settings.output.lower().endswith(OUTPUT_SUFFIXES):
-        expected = f"expected {', '.join(OUTPUT_SUFFIXES)} or -"
-        raise UsageError(f"-o is {show_path(settings.output)}, {expected}")
-    condition = parse_condition(settings.eligible, "--eligible") if settings.eligible is not None else None
-    factor = None
-    if settings.factor is not None:
-        factor = Factor(settings.factor, parse_expression(settings.factor, "--factor"))
+    refuse_other_ending(settings.output, TABLE_SUFFIXES)
+    condition = _read_condition(settings.eligible)
+    factor = _read_factor(settings.factor)
+    rankings = () if settings.rankings is None else (settings.rankings,)
+    refuse_own_inputs(settings.output, (*settings.dumps, *rankings, *settings.read.joins))
     refuse_existing(settings.output, overwrite=settings.overwrite)
     return Plan(table, options, settled, condition, factor)
+
+
+def _read_condition(text: str | None) -> "Condition | None":
+    if text is None:
+        return None
+    from gagar_cli.core.conditions import parse_condition
+
+    return parse_condition(text, "--eligible")
+
+
+def _read_factor(text: str | None) -> Factor | None:
+    if text is None:
+        return None
+    from gagar_cli.core.expressions import columns_in, parse_expression
+
+    expression = parse_expression(text, "--factor")
+    return Factor(text, expression, columns_in(expression))
 
 
 def _check_use(settings: RedistributeSettings, table: TierTable) -> None:

@@ -3,14 +3,17 @@
 One value makes both the JSON object and the table of the command line.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gagar_cli.core.integrity_action import IntegrityAction
 from gagar_cli.core.invariants import Effects
 from gagar_cli.core.judging import Basis
 from gagar_cli.core.method_options import SettledCap
+from gagar_cli.core.summaries import by_start, renamed
+from gagar_cli.core.text import counted, told_counts
 from gagar_cli.io.dump import DumpReport
+from gagar_cli.io.ranked_records import THRESHOLD_HINT
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +86,8 @@ class RedistributeResult:
     """None where a valid trajectory has no `n_output_tokens`."""
     replaced_columns: tuple[str, ...] = ()
     """Columns of the dump that a full copy has with new values."""
+    n_left: dict[str, int] = field(default_factory=dict)
+    """Groups that could be ranked and are not graded, by reason."""
 
     @property
     def ungraded_rate(self) -> float | None:
@@ -95,12 +100,45 @@ class RedistributeResult:
         """Capped groups as a share of the graded ones; None where there are none."""
         return self.effects.n_capped / self.n_groups["graded"] if self.n_groups["graded"] else None
 
+    @property
+    def shortfalls(self) -> tuple[str, ...]:
+        """What is to be said of groups that rankings were to move and did not."""
+        if self.basis != "rankings":
+            return ()
+        n_left = sum(self.n_left.values())
+        told = []
+        if not self.n_eligible and not self.n_groups["graded"]:
+            why = told_counts(self.n_by_reason["skipped"])
+            told.append(
+                f"no group can be ranked, so rankings move nothing ({why}): it takes two passes and a failure"
+            )
+        elif 2 * n_left > self.n_eligible:
+            of_all = f"{n_left:,} of {counted(self.n_eligible, 'group')} that can be ranked"
+            told.append(f"{of_all} keep their base advantages: {told_counts(self.n_left)}")
+        if "missing_candidate" in self.n_left:
+            what = counted(
+                self.n_left["missing_candidate"],
+                "ranking lacks a passing attempt of the dump and moves nothing",
+                "rankings lack a passing attempt of the dump and move nothing",
+            )
+            hint = f": {THRESHOLD_HINT}" if self.report.passes_by_reward else ""
+            told.append(f"{what}{hint}")
+        if "late" in self.n_left:
+            what = counted(
+                self.n_left["late"],
+                "group has got an attempt since it was graded and moves nothing",
+                "groups have got attempts since they were graded and move nothing",
+            )
+            told.append(f"{what}: grade again")
+        return tuple(told)
+
     def to_record(self) -> dict[str, object]:
         """The result as one JSON object."""
         return {
             "output": self.output,
             "method": self.method,
-            **self.options,
+            "basis": self.basis,
+            "options": dict(self.options),
             "cap_from": self.cap.source if "cap" in self.options else None,
             "tiers": self.tiers if self.basis == "rankings" else None,
             "factor_column": self.factor_column,
@@ -115,18 +153,19 @@ class RedistributeResult:
             "group_id_source": self.report.group_id_source,
             "n_trajectories": self.n_trajectories,
             "n_invalid": self.n_invalid,
-            "n_groups": self.n_groups,
-            "n_by_reason": self.n_by_reason,
+            **{f"n_{status}": n for status, n in self.n_groups.items()},
+            **{f"n_{status}_by_reason": by_start(counts) for status, counts in self.n_by_reason.items()},
             "n_eligible": self.n_eligible,
-            "ungraded_rate": self.ungraded_rate,
+            "n_left_by_reason": self.n_left,
+            "ungraded_share": self.ungraded_rate,
             "n_integrity_violations": self.n_integrity_violations,
             "integrity_action": self.integrity_action,
             "n_unknown_groups": self.n_unknown_groups,
             "n_superseded": self.n_superseded,
             "n_overridden": self.n_overridden,
-            "cap_rate": self.cap_rate,
-            "effects": self.effects._asdict(),
-            "paper_effects": None if self.paper_effects is None else self.paper_effects._asdict(),
+            "capped_share": self.cap_rate,
+            "effects": effects_record(self.effects),
+            "paper_effects": None if self.paper_effects is None else effects_record(self.paper_effects),
             "n_broken_groups": self.n_broken_groups,
             "breaches": list(self.breaches),
             "loss_at_ratio_1": {
@@ -135,6 +174,11 @@ class RedistributeResult:
             },
             "replaced_columns": list(self.replaced_columns),
         }
+
+
+def effects_record(effects: Effects) -> dict[str, object]:
+    """What advantages do to the groups, as JSON."""
+    return renamed(effects._asdict(), {"n_capped": "n_capped_groups"})
 
 
 def _losses_record(losses: Losses | None) -> dict[str, float] | None:

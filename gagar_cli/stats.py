@@ -13,17 +13,20 @@ import polars as pl
 
 from gagar_cli.core.batches import IntArray
 from gagar_cli.core.double_double import FloatArray
-from gagar_cli.core.dump_statistics import FINDING_KINDS, DumpStatistics, Observed, describe
+from gagar_cli.core.dump_statistics import FINDING_KINDS, OF_RANKINGS, DumpStatistics, Observed, describe
 from gagar_cli.core.judging import GRADINGS, Judged, judge_groups
 from gagar_cli.core.ranking import FLAGS, GroupRanking
 from gagar_cli.core.schema import GroupKey
+from gagar_cli.core.spending import Spending, spending_of
+from gagar_cli.core.summaries import by_start
 from gagar_cli.errors import UsageError
+from gagar_cli.grading_reading import compared_reading
 from gagar_cli.io.dump import Dump, DumpReport, ReadOptions, open_dump
 from gagar_cli.io.extras import extra_column
 from gagar_cli.io.ranked_index import RankedIndex, lay_rankings
 from gagar_cli.io.rankings import read_rankings
 from gagar_cli.io.streams import show_path
-from gagar_cli.progress import ProgressCallback, no_progress
+from gagar_cli.progress import ProgressCallback, heard, no_progress
 
 By = Literal["step", "policy", "repo"]
 _COLUMNS: Mapping[str, str] = {"step": "step", "policy": "model_name_or_path", "repo": "repo"}
@@ -59,11 +62,21 @@ class GradingFigures:
     models: dict[str, int]
     """Lines by the model that made them."""
     n_lines: int
-    n_calls: int
-    n_checks: int
-    tokens: dict[str, int]
-    """In, cached and out over all lines, those that later ones replaced included: they were paid for."""
-    seconds: float
+    spending: Spending
+    """Of all lines, those that later ones replaced included: they were paid for."""
+
+    def to_record(self) -> dict[str, object]:
+        """As JSON."""
+        return {
+            **{f"n_{status}": n for status, n in self.n_groups.items()},
+            **{f"n_{status}_by_reason": by_start(counts) for status, counts in self.n_by_reason.items()},
+            "n_integrity_violations": self.n_integrity_violations,
+            "n_candidates_by_flag": self.flags,
+            "n_candidates_by_score": self.scores,
+            "n_lines": self.n_lines,
+            "n_lines_by_model": self.models,
+            "spending": self.spending.to_record(),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,16 +94,19 @@ class StatsResult:
         """The result as one JSON object."""
         grading = self.grading
         return {
-            **self.whole.to_record(),
+            **self._described(self.whole),
             "n_records": self.report.n_records,
             "n_bad_records": self.report.n_bad_records,
             "group_id_source": self.report.group_id_source,
-            "grading": None
-            if grading is None
-            else {name: getattr(grading, name) for name in grading.__slots__},
+            "grading": None if grading is None else grading.to_record(),
             "by": self.by,
-            "parts": {name: part.to_record() for name, part in self.parts.items()},
+            "parts": {name: self._described(part) for name, part in self.parts.items()},
         }
+
+    def _described(self, part: DumpStatistics) -> dict[str, object]:
+        """The numbers, null where only rankings could tell them and none were given."""
+        unknown = dict.fromkeys(OF_RANKINGS) if self.grading is None else {}
+        return part.to_record() | unknown
 
 
 def run(settings: StatsSettings, progress: ProgressCallback = no_progress) -> StatsResult:
@@ -105,11 +121,14 @@ def run(settings: StatsSettings, progress: ProgressCallback = no_progress) -> St
     column = _COLUMNS[settings.by] if settings.by else None
     extras = ("is_truncated", "cost_usd", *([column] if column and column != "step" else []))
     progress(0, _N_PHASES, "reading the dump")
-    with open_dump((settings.dump,), replace(settings.read, extras=extras)) as dump:
+    options = replace(settings.read, extras=extras)
+    with open_dump((settings.dump,), options, progress=heard(progress)) as dump:
         progress(1, _N_PHASES, "reading the rankings")
         tally = _Tally()
-        lines = tally.watch(read_rankings(settings.rankings)) if settings.rankings else iter(())
-        ranked = lay_rankings(dump, lines, show_path(settings.rankings or ""))
+        read = read_rankings(settings.rankings, progress=heard(progress)) if settings.rankings else iter(())
+        lines = tally.watch(read)
+        with compared_reading(dump, settings.rankings, settings.read):
+            ranked = lay_rankings(dump, lines, show_path(settings.rankings or ""))
         progress(2, _N_PHASES, "counting")
         rows = ranked.trajectories
         judged = judge_groups(rows, ranked.verdicts, "rankings" if settings.rankings else "nothing")
@@ -128,19 +147,20 @@ def run(settings: StatsSettings, progress: ProgressCallback = no_progress) -> St
 def _observe(dump: Dump, ranked: RankedIndex, judged: Judged, tally: "_Tally") -> Observed:
     rows = ranked.trajectories
     n_findings, n_unproven = tally.lay(dump, ranked)
-    is_truncated = dump.index[extra_column("is_truncated")]
+    is_truncated = dump.extras()[extra_column("is_truncated")]
     if is_truncated.dtype not in (pl.Boolean, pl.Null):
         raise UsageError("is_truncated holds no true and false", "map the field that says it with `--field`")
-    known = is_truncated.cast(pl.Float64).fill_null(float("nan")).to_numpy()
-    truncated = np.full(len(ranked.primary_rows), np.nan)
-    # Of a trajectory in segments any may have been cut.
-    np.fmax.at(truncated, ranked.trajectory_of_row, known)
+    truncated = _numbers(is_truncated, ranked)
+    if ranked.segments is not None:
+        # Of a trajectory in segments any may have been cut.
+        known, truncated = truncated, np.full(ranked.n_trajectories, np.nan)
+        np.fmax.at(truncated, ranked.trajectory_of_row, known)
     return Observed(
         group=rows.group,
         is_valid=rows.is_valid,
         is_passed=judged.is_passed,
-        n_turns=_summed(dump.index["n_turns"], ranked),
-        n_tokens=_summed(dump.index["n_output_tokens"], ranked),
+        n_turns=_summed(dump.column("n_turns"), ranked),
+        n_tokens=_summed(dump.column("n_output_tokens"), ranked),
         is_truncated=truncated,
         cost_usd=_summed(_costs(dump), ranked),
         tier=np.where(judged.is_passed, rows.tier, -1).astype(np.int8),
@@ -151,23 +171,35 @@ def _observe(dump: Dump, ranked: RankedIndex, judged: Judged, tally: "_Tally") -
 
 
 def _costs(dump: Dump) -> pl.Series:
-    costs = dump.index[extra_column("cost_usd")]
+    costs = dump.extras()[extra_column("cost_usd")]
     hint = "map the field that says it with `--field`"
     if costs.dtype not in (pl.Float64, pl.Null):
         raise UsageError("cost_usd holds no numbers", hint)
-    costs = costs.cast(pl.Float64)
+    if costs.dtype == pl.Null:
+        return costs
     wrong = costs.filter(costs.abs() > _MAX_COST)
     if len(wrong):
         raise UsageError(f"cost_usd is {wrong[0]:g}, expected at most {_MAX_COST:g}", hint)
     return costs
 
 
-def _summed(column: pl.Series, ranked: RankedIndex) -> FloatArray:
+def _summed(column: pl.Series | None, ranked: RankedIndex) -> FloatArray:
     """(n_trajectories,) the sum over a trajectory's segments; NaN where one does not tell."""
-    values = column.cast(pl.Float64).fill_null(float("nan")).to_numpy()
-    n_trajectories = len(ranked.primary_rows)
-    summed = np.bincount(ranked.trajectory_of_row, weights=values, minlength=n_trajectories)
+    values = _numbers(column, ranked)
+    if ranked.segments is None:
+        return values
+    summed = np.bincount(ranked.trajectory_of_row, weights=values, minlength=ranked.n_trajectories)
     return summed.astype(np.float64)
+
+
+def _numbers(column: pl.Series | None, ranked: RankedIndex) -> FloatArray:
+    """(n_rows,) the values, NaN where they are not told; where none is, an array that takes no memory."""
+    if column is None or column.null_count() == len(column):
+        n_rows = ranked.n_trajectories if ranked.segments is None else len(ranked.trajectory_of_row)
+        return np.broadcast_to(np.nan, n_rows)
+    numbers = column.cast(pl.Float64)
+    # Filling takes another copy, also where there is nothing to fill.
+    return (numbers.fill_null(float("nan")) if numbers.has_nulls() else numbers).to_numpy()
 
 
 def _values(dump: Dump, ranked: RankedIndex, column: str, by: By) -> pl.Series:
@@ -203,8 +235,7 @@ class _Tally:
     def __init__(self) -> None:
         self._last: dict[GroupKey, GroupRanking] = {}
         self._models: Counter[str] = Counter()
-        self._spent: Counter[str] = Counter()
-        self._seconds = 0.0
+        self._spent = Spending()
         self._n_lines = 0
 
     def watch(self, rankings: Iterator[GroupRanking]) -> Iterator[GroupRanking]:
@@ -215,12 +246,7 @@ class _Tally:
             grader = ranking.grader
             if grader.get("model") is not None:
                 self._models[str(grader["model"])] += 1
-            tokens = grader.get("tokens")
-            for name, value in (*(tokens.items() if isinstance(tokens, Mapping) else ()), *grader.items()):
-                if name in ("in", "cached", "out", "calls", "checks") and type(value) is int:
-                    self._spent[str(name)] += value
-            seconds = grader.get("seconds")
-            self._seconds += seconds if isinstance(seconds, int | float) else 0.0
+            self._spent += spending_of(grader)
             yield ranking
 
     def lay(self, dump: Dump, ranked: RankedIndex) -> tuple[IntArray, IntArray]:
@@ -231,15 +257,19 @@ class _Tally:
                 kinds: Counter[str] = Counter(finding.kind for finding in candidate.findings)
                 counts = [kinds[kind] for kind in FINDING_KINDS]
                 found[key, candidate.trajectory_id] = (counts, len(candidate.unproven))
-        nothing = ([0] * len(FINDING_KINDS), 0)
-        keys = dump.index[ranked.primary_rows].select("step", "group_id", "trajectory_id").iter_rows()
-        rows = [
-            found.get((GroupKey(step, group_id), name))
-            or found.get((GroupKey(None, group_id), name), nothing)
-            for step, group_id, name in keys
-        ]
-        by_kind = np.array([each for each, _ in rows], dtype=np.int64).reshape(len(rows), len(FINDING_KINDS))
-        return by_kind, np.array([each for _, each in rows], dtype=np.int64)
+        n_trajectories = ranked.n_trajectories
+        if not found:
+            return np.broadcast_to(0, (n_trajectories, len(FINDING_KINDS))), np.broadcast_to(
+                0, n_trajectories
+            )
+        by_kind = np.zeros((n_trajectories, len(FINDING_KINDS)), dtype=np.int32)
+        n_unproven = np.zeros(n_trajectories, dtype=np.int32)
+        keys = dump.keys()[ranked.primary_rows].iter_rows()
+        for place, (step, group_id, name) in enumerate(keys):
+            own = found.get((GroupKey(step, group_id), name)) or found.get((GroupKey(None, group_id), name))
+            if own is not None:
+                by_kind[place], n_unproven[place] = own
+        return by_kind, n_unproven
 
     def figures(self, judged: Judged, *, n_violations: int) -> GradingFigures:
         """What the lines in force and all lines come to."""
@@ -266,8 +296,5 @@ class _Tally:
             },
             models=dict(self._models.most_common()),
             n_lines=self._n_lines,
-            n_calls=self._spent["calls"],
-            n_checks=self._spent["checks"],
-            tokens={name: self._spent[name] for name in ("in", "cached", "out")},
-            seconds=round(self._seconds, 3),
+            spending=self._spent,
         )

@@ -33,6 +33,7 @@ from gagar_cli.core.sweeps import (
 )
 from gagar_cli.core.tier_tables import BUILT_IN
 from gagar_cli.errors import InputError, UsageError
+from gagar_cli.grading_reading import compared_reading
 from gagar_cli.io.dump import Dump, ReadOptions, open_dump
 from gagar_cli.io.ranked_index import RankedIndex, lay_rankings
 from gagar_cli.io.rankings import read_rankings
@@ -40,7 +41,9 @@ from gagar_cli.io.rubrics import read_rubric
 from gagar_cli.io.streams import show_path
 from gagar_cli.io.tier_tables import read_tier_table
 from gagar_cli.io.writers import refuse_existing, write_atomically
-from gagar_cli.progress import ProgressCallback, no_progress
+from gagar_cli.own_inputs import refuse_own_inputs
+from gagar_cli.progress import ProgressCallback, heard, no_progress
+from gagar_cli.redistribution_summary import effects_record
 
 LIMITS = (1.1, 1.25, 1.5, 2.0, 3.0)
 _CONCENTRATIONS = (0.1, 1e6)
@@ -92,12 +95,16 @@ class SweptVariant(NamedTuple):
             "axis": self.variant.axis,
             "name": self.variant.name,
             "cap": self.variant.cap,
-            "limit": self.variant.limit,
+            "limit": None if self.variant.cap == "none" else self.variant.limit,
             "ties": self.variant.table.ties,
             "weights": None if weights is None else list(weights),
-            "cap_rate": self.cap_rate,
-            **self.comparison._asdict(),
-            "effects": self.effects._asdict(),
+            "capped_share": self.cap_rate,
+            "n_groups": self.comparison.n_groups,
+            "moved_share": self.comparison.moved,
+            "n_groups_with_other_best": self.comparison.n_top_changed,
+            "tau_b": self.comparison.tau_b,
+            "n_groups_with_tau_b": self.comparison.n_with_tau,
+            "effects": effects_record(self.effects),
         }
 
 
@@ -149,13 +156,12 @@ def run(settings: SweepSettings, progress: ProgressCallback = no_progress) -> Sw
             weights=[(_SCORES_ALONE, shares), *weights] if drawn else [],
         )
     )
-    with open_dump(settings.dumps, settings.read) as dump:
+    with open_dump(settings.dumps, settings.read, progress=heard(progress)) as dump:
         scores = _Scores(rubric)
-        ranked = lay_rankings(
-            dump,
-            ViolationActs(settings.integrity_action).act(scores.watch(read_rankings(settings.rankings))),
-            show_path(settings.rankings),
-        )
+        lines = scores.watch(read_rankings(settings.rankings, progress=heard(progress)))
+        acts = ViolationActs(settings.integrity_action)
+        with compared_reading(dump, settings.rankings, settings.read):
+            ranked = lay_rankings(dump, acts.act(lines), show_path(settings.rankings))
         rows = ranked.trajectories
         judged = judge_groups(rows, ranked.verdicts)
         found = scores.lay(dump, ranked)
@@ -189,6 +195,8 @@ def _check(settings: SweepSettings) -> None:
     if settings.plot is not None:
         if not settings.plot.lower().endswith(".svg"):
             raise UsageError(f"--plot is {show_path(settings.plot)}, expected a name that ends in .svg")
+        inputs = (*settings.dumps, settings.rankings, *settings.read.joins)
+        refuse_own_inputs(settings.plot, inputs, flag="--plot")
         refuse_existing(settings.plot, overwrite=settings.overwrite)
 
 
@@ -233,7 +241,7 @@ class _Scores:
     def lay(self, dump: Dump, ranked: RankedIndex) -> FloatArray:
         """(n_trajectories, n_dimensions); NaN where a trajectory has none."""
         unknown = (float("nan"),) * len(self._rubric.dimensions)
-        keys = dump.index[ranked.primary_rows].select("step", "group_id", "trajectory_id")
+        keys = dump.keys()[ranked.primary_rows]
         values = [
             self._found.get((GroupKey(step, group_id), trajectory_id))
             or self._found.get((GroupKey(None, group_id), trajectory_id), unknown)

@@ -8,8 +8,8 @@ from gagar_cli.core.text import escape_untrusted
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from gagar_cli.demo import DemoResult
-    from gagar_cli.doctor import Examination
+    from gagar_cli.demo import AttemptRow, DemoResult
+    from gagar_cli.doctor import BackendReport, Examination
 
 
 def key_value_table(title: str, rows: Iterable[tuple[str, str]]) -> "Table":
@@ -18,7 +18,13 @@ def key_value_table(title: str, rows: Iterable[tuple[str, str]]) -> "Table":
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=Text(title), title_justify="left", box=SIMPLE_HEAD, show_header=False, pad_edge=False)
+    table = Table(
+        title=Text(escape_untrusted(title)),
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        show_header=False,
+        pad_edge=False,
+    )
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in rows:
@@ -29,17 +35,21 @@ def key_value_table(title: str, rows: Iterable[tuple[str, str]]) -> "Table":
 def rows_table(
     title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, numeric: Iterable[int] = ()
 ) -> "Table":
-    """A table with a header; the columns numbered in `numeric` are aligned to the right."""
+    """A table with a header; the columns numbered in `numeric` are aligned to the right.
+
+    Where it is wider than the terminal, the widest columns are folded: nothing is cut, as a log keeps what is printed.
+    """
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=Text(title), title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    table = Table(title=Text(escape_untrusted(title)), title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     right = set(numeric)
     for number, name in enumerate(columns):
-        is_last = number == len(columns) - 1
         table.add_column(
-            name, justify="right" if number in right else "left", overflow="fold", no_wrap=not is_last
+            Text(escape_untrusted(name, keep_newlines=False)),
+            justify="right" if number in right else "left",
+            overflow="fold",
         )
     for row in rows:
         table.add_row(*(Text(escape_untrusted(cell, keep_newlines=False)) for cell in row))
@@ -47,26 +57,43 @@ def rows_table(
 
 
 def demo_tables(result: "DemoResult") -> "list[Table]":
-    """One table a task, one row an attempt: the tests, its place, what its advantage became, and why."""
-    columns = ("attempt", "tests", "place", "advantage", "becomes", "why")
-    groups: dict[str, list[tuple[str, ...]]] = {}
+    """One table a task, one row an attempt: the tests, its place, what its advantage became, and why.
+
+    After a violation the mean is another one: what the others gain by that has a column of its own.
+    """
+    groups: dict[str, list[AttemptRow]] = {}
     for row in result.attempts:
-        numbers = (_signed(row.advantage_base), _signed(row.advantage))
-        groups.setdefault(row.group_id, []).append((row.attempt, row.outcome, row.place, *numbers, row.why))
-    recomputed = {row.group_id for row in result.attempts if row.is_violation}
-    return [
-        rows_table(
-            f"Task {name}" + (" (its mean is recomputed after the violation)" if name in recomputed else ""),
-            columns,
-            rows,
-            numeric=(3, 4),
-        )
-        for name, rows in groups.items()
-    ]
+        groups.setdefault(row.group_id, []).append(row)
+    tables = []
+    for name, rows in groups.items():
+        is_recomputed = any(row.is_violation for row in rows)
+        cells = [
+            (
+                row.attempt,
+                row.outcome,
+                row.place,
+                _signed(row.advantage_by_tests),
+                *([_signed(row.advantage_base)] if is_recomputed else []),
+                _signed(row.advantage),
+                row.why,
+            )
+            for row in rows
+        ]
+        steps = ("advantage", "recomputed", "becomes") if is_recomputed else ("advantage", "becomes")
+        title = f"Task {name}" + (" (its mean is recomputed after the violation)" if is_recomputed else "")
+        columns = ("attempt", "tests", "place", *steps, "why")
+        tables.append(rows_table(title, columns, cells, numeric=range(3, 3 + len(steps))))
+    return tables
 
 
 def _signed(value: float | None) -> str:
     return "-" if value is None else f"{value:+.3f}"
+
+
+def _held(report: "BackendReport", n_attacks: int) -> str:
+    if report.in_doubt is not None:
+        return f"in doubt: {report.in_doubt}"
+    return "-" if report.n_held_by_design is None else f"{report.n_held_by_design} of {n_attacks} attacks"
 
 
 def doctor_tables(found: "Examination") -> "list[Table]":
@@ -76,7 +103,7 @@ def doctor_tables(found: "Examination") -> "list[Table]":
             report.name,
             report.state,
             "-" if report.latency_ms is None else f"{report.latency_ms:,.0f} ms",
-            f"{report.n_held} of {found.n_attacks}" if report.n_held else "-",
+            _held(report, found.n_attacks),
             report.detail,
         )
         for report in found.backends
@@ -85,7 +112,10 @@ def doctor_tables(found: "Examination") -> "list[Table]":
     tables = [
         key_value_table("Versions", found.versions.items()),
         rows_table(
-            "Sandboxes", ("backend", "state", "a command", "attacks held", "what"), backends, numeric=(2,)
+            "Sandboxes (no attack is tried here: gagar's tests try them)",
+            ("backend", "state", "a command", "holds by design", "what"),
+            backends,
+            numeric=(2,),
         ),
         rows_table("Not held in full", ("backend", "attack", "instead"), opens or [("-", "nothing", "")]),
         rows_table("--sandbox auto takes", ("for", "backend", "because"), found.choices),

@@ -47,7 +47,7 @@ def agree_tables(found: Agreement) -> Iterator["Table"]:
 
 
 def _shown(estimate: Estimate | None, *, is_share: bool) -> str:
-    return "not measured" if estimate is None else show_estimate(estimate, is_share=is_share)
+    return "not measured" if estimate is None else show_estimate(estimate, is_share=is_share, unit="group")
 
 
 def _alpha(one: Reliability) -> str:

@@ -3,9 +3,11 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from gagar_cli.core.comparison import SHARES, Comparison, Difference
+from gagar_cli.core.comparison import ATTEMPT_FIGURES, Comparison, Difference
+from gagar_cli.core.figure_ranges import SHARES
+from gagar_cli.core.intervals import LEVEL
 from gagar_cli.core.ranking_agreement import Agreement
-from gagar_cli.core.statistics import LEVEL, Estimate, holm_p_values
+from gagar_cli.core.statistics import Estimate, holm_p_values
 from gagar_cli.core.text import counted
 from gagar_cli.tables import key_value_table, rows_table
 
@@ -84,12 +86,14 @@ def comparison_rows(comparison: Comparison) -> list[tuple[str, ...]]:
         else:
             other = show_value(1 - rate.estimate.value, is_share=True)
             rows.append((name, other, show_estimate(rate.estimate, is_share=True), "", show_p_value(rate)))
+    if comparison.tie_rate is not None:
+        rows.insert(1, ("ties", "", "", f"{show_ties(comparison)}, each half a win", ""))
     for name, (first, second) in comparison.values.items():
         is_share = name in SHARES
         difference = comparison.differences[name]
         rows.append(
             (
-                FIGURE_NAMES.get(name, name),
+                figure_label(comparison, name),
                 show_value(first.value, is_share=is_share),
                 show_value(second.value, is_share=is_share),
                 show_estimate(difference.estimate, is_share=is_share, signed=True),
@@ -99,20 +103,33 @@ def comparison_rows(comparison: Comparison) -> list[tuple[str, ...]]:
     return rows
 
 
-def show_estimate(estimate: Estimate, *, is_share: bool, signed: bool = False) -> str:
-    """A value with its interval."""
+def figure_label(comparison: Comparison, name: str) -> str:
+    """What a figure is called, with the tasks that it is of where they are not those that were judged."""
+    label = FIGURE_NAMES.get(name, name)
+    n_tasks = comparison.differences[name].estimate.n_tasks
+    is_of_all = name in ATTEMPT_FIGURES
+    return f"{label}, {counted(n_tasks, 'task')}" if is_of_all or n_tasks != comparison.n_tasks else label
+
+
+def show_ties(comparison: Comparison) -> str:
+    """The share of tied pairs as text."""
+    return f"{show_value(comparison.tie_rate or 0.0, is_share=True)} of pairs"
+
+
+def show_estimate(estimate: Estimate, *, is_share: bool, signed: bool = False, unit: str = "task") -> str:
+    """A value with its interval; `unit` is what it is a mean over."""
     value = show_value(estimate.value, is_share=is_share, signed=signed)
     if estimate.interval is None:
-        return f"{value} (one task)"
+        return f"{value} (one {unit})"
     if estimate.interval_kind == "constant":
-        return f"{value} (in every task)"
+        return f"{value} (in every {unit})"
     low, high = (show_value(end, is_share=is_share, signed=signed) for end in estimate.interval)
     return f"{value} [{low}, {high}]"
 
 
 def show_value(value: float, *, is_share: bool, signed: bool = False) -> str:
     """A figure at the places that mean something."""
-    sign = "+" if signed else ""
+    sign = "+z" if signed else "z"  # what rounds to zero is neither above nor below it
     if is_share:
         return f"{100 * value:{sign}.1f}%"
     return f"{value:{sign},.2f}" if abs(value) < 1000 else f"{value:{sign},.0f}"
@@ -124,15 +141,19 @@ def audit_facts(result: "AuditResult") -> list[tuple[str, str]]:
     form = "pairs in both orders" if result.is_pairwise else "all attempts of a task side by side"
     rows = []
     names = ("shared", "sampled", "judged", "ungraded")
-    rows.append(("tasks", ", ".join(f"{tasks[name]:,} {name}" for name in names)))
+    told = [f"{tasks[name]:,} {name}" for name in names]
+    who = "both" if len(result.policies) == 2 else f"all {len(result.policies)}"
+    told.insert(1, f"{tasks['solved_by_all']:,} solved by {who}")
+    rows.append(("tasks", ", ".join(told)))
     if result.ungraded_reasons:
         rows.append(("why ungraded", ", ".join(result.ungraded_reasons)))
     rows.append(("judge", f"{', '.join(result.judges)}; {form}; shown: {result.shows}"))
     first = result.comparisons[0].win_rate
     if first is not None and first.detectable is not None:
-        rows.append(
-            ("this sample finds", f"a win rate {first.detectable:.1%} away from 50%, with a power of 80%")
-        )
+        finds = f"a win rate {first.detectable:.1%} away from 50%, with a power of 80%"
+        if first.detectable > 0.5:
+            finds = "no win rate with a power of 80%, not even 0% or 100%: the tasks are too few"
+        rows.append(("this sample finds", finds))
     if result.position is not None:
         shown = show_estimate(result.position, is_share=True)
         rows.append(("shown earlier wins", f"{shown} (50% is unbiased)"))
@@ -149,8 +170,12 @@ def audit_facts(result: "AuditResult") -> list[tuple[str, str]]:
         rows.append(("strength", ", ".join(f"{name} {value:+.2f}" for name, value in strengths)))
     if len(result.comparisons) > 1:
         rows.append(("comparisons", _holm_text(result.comparisons)))
-    tokens = result.tokens
-    made = (counted(tokens["calls"], "call"), counted(tokens["in"], "token"), counted(tokens["out"], "token"))
+    spent = result.spending
+    made = (
+        counted(spent.n_calls, "call"),
+        counted(spent.n_input_tokens, "token"),
+        counted(spent.n_output_tokens, "token"),
+    )
     rows.append(("cost", "{}, {} in, {} out".format(*made)))
     return rows
 

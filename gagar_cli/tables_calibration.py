@@ -76,5 +76,7 @@ def _estimate(estimate: Estimate | None) -> str:
     value = f"{estimate.value:+.2f}"
     if estimate.interval is None:
         return f"{value} (one group)"
+    if estimate.interval_kind == "constant":
+        return f"{value} in each of {counted(estimate.n_tasks, 'group')}"
     low, high = estimate.interval
     return f"{value} [{low:+.2f}, {high:+.2f}] of {estimate.n_tasks}"

@@ -84,6 +84,8 @@ def estimate_table(found: "Estimate") -> "Table":
         else f"sizes of prompts and material of {measured}; how they are read is a guess"
     )
     mode = f"{found.mode}, {found.repeats} times" if found.repeats > 1 else found.mode
+    if found.repeats > 1 and found.repeat_share < 1:
+        mode += f" for {found.repeat_share:.0%} of the groups"
     rows = [
         ("grader", f"{found.model}, {mode}"),
         ("trajectories", f"{found.n_trajectories:,}"),

@@ -69,7 +69,8 @@ def conversation_lines(messages: tuple[Mapping[str, Any], ...]) -> Iterator[str]
     """A conversation, message by message."""
     for number, message in enumerate(messages, start=1):
         yield ""
-        yield f"[{number}] {_inline(str(message.get('role') or 'unknown'))}"
+        cut = " (cut off at its largest length, asked again)" if message.get("cut_off") is True else ""
+        yield f"[{number}] {_inline(str(message.get('role') or 'unknown'))}{cut}"
         for field in ("reasoning_content", "reasoning"):
             if isinstance(thought := message.get(field), str) and thought:
                 yield "  reasons"

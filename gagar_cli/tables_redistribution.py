@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from gagar_cli.core.text import counted, told_counts
 from gagar_cli.tables import key_value_table, rows_table
 
 if TYPE_CHECKING:
@@ -14,23 +15,17 @@ if TYPE_CHECKING:
     from gagar_cli.redistribution_summary import Losses, RedistributeResult
     from gagar_cli.tier_examples import ShownTable
 
-_CONSEQUENCES = {"zero": "reward 0", "t3": "T3, reward kept", "report": "reported only"}
+_CONSEQUENCES = {"zero": "reward of a failure", "t3": "T3, reward kept", "report": "reported only"}
 
 
 def redistribute_table(result: "RedistributeResult") -> "Table":
     """The invariants of a redistribution: what was kept, what was moved, what the paper's cap would have done."""
     effects, paper = result.effects, result.paper_effects
-    groups = ", ".join(f"{count:,} {name}" for name, count in result.n_groups.items())
     rows = [
         ("method", _describe_method(result)),
         *_describe_inputs(result),
         ("trajectories", f"{result.n_trajectories:,} ({result.n_invalid:,} invalid)"),
-        ("groups", groups),
-        *(
-            (f"why {name}", _reasons(counts).strip(" ()"))
-            for name, counts in result.n_by_reason.items()
-            if counts
-        ),
+        *_describe_groups(result),
         (
             "integrity violations",
             f"{result.n_integrity_violations:,} ({_CONSEQUENCES[result.integrity_action]})",
@@ -41,7 +36,8 @@ def redistribute_table(result: "RedistributeResult") -> "Table":
             "groups moved",
             f"{effects.n_changed_groups:,}, largest amplification {effects.max_amplification:.3f}",
         ),
-        *([("capped", f"{effects.n_capped:,} groups{_share(result.cap_rate)}")] if paper else []),
+        *_describe_low_passes(result),
+        *([("capped", f"{counted(effects.n_capped, 'group')}{_share(result.cap_rate)}")] if paper else []),
         *(
             [("ungraded", _share(result.ungraded_rate).strip(" ()") or "no group was owed")]
             if result.basis == "rankings"
@@ -52,25 +48,39 @@ def redistribute_table(result: "RedistributeResult") -> "Table":
         *([("the paper's cap instead", _effects(paper))] if paper else []),
     ]
     if result.n_broken_groups is not None:
-        rows.append(("invariants broken", f"in {result.n_broken_groups:,} groups"))
+        n_groups = sum(result.n_groups.values())
+        rows.append(("invariants broken", f"in {result.n_broken_groups:,} of {counted(n_groups, 'group')}"))
     if result.n_overridden:
-        rows.append(("overridden by people", f"{result.n_overridden:,} groups"))
+        rows.append(("overridden by people", counted(result.n_overridden, "group")))
     if result.n_unknown_groups:
-        rows.append(("rankings of unknown groups", f"{result.n_unknown_groups:,} lines"))
+        rows.append(("rankings of unknown groups", counted(result.n_unknown_groups, "line")))
     if result.replaced_columns:
         rows.append(("columns replaced", ", ".join(result.replaced_columns)))
     return key_value_table("Redistribution", rows)
 
 
-def _reasons(counts: dict[str, int]) -> str:
-    return f" ({', '.join(f'{name} {count:,}' for name, count in counts.items())})" if counts else ""
+def _describe_groups(result: "RedistributeResult") -> Iterator[tuple[str, str]]:
+    """How many groups there are, and what became of them where anything was to be graded."""
+    if result.basis == "nothing":
+        yield "groups", f"{sum(result.n_groups.values()):,} (this method grades none)"
+        return
+    yield "groups", ", ".join(f"{count:,} {name}" for name, count in result.n_groups.items())
+    for name, counts in result.n_by_reason.items():
+        if counts:
+            yield f"why {name}", told_counts(counts)
+
+
+def _describe_low_passes(result: "RedistributeResult") -> Iterator[tuple[str, str]]:
+    """Passes that a factor has nothing to move of; rewards of 0 and 1 have none."""
+    if result.effects.n_low_passes and "cap" in result.options:
+        fate = "set to the mean" if result.options["cap"] == "paper" else "left as they were"
+        yield "passes not above the mean", f"{result.effects.n_low_passes:,}, {fate}"
 
 
 def _effects(effects: "Effects") -> str:
     kept = f"pass sums to {effects.pass_sum_error:.1e}, failures unchanged: {_unchanged(effects.n_changed_failures)}"
-    return (
-        f"{kept}, {effects.n_capped:,} groups capped, largest amplification {effects.max_amplification:.3f}"
-    )
+    capped = f"{counted(effects.n_capped, 'group')} capped"
+    return f"{kept}, {capped}, largest amplification {effects.max_amplification:.3f}"
 
 
 def _describe_method(result: "RedistributeResult") -> str:
@@ -113,14 +123,15 @@ def _describe_inputs(result: "RedistributeResult") -> Iterator[tuple[str, str]]:
         }
         yield "process scores", f"from {sources[result.process_from]}"
     if result.eligible is not None:
-        yield "eligible", f"{result.eligible} ({result.n_outside:,} trajectories outside get the base)"
+        outside = counted(result.n_outside, "trajectory outside gets", "trajectories outside get")
+        yield "eligible", f"{result.eligible} ({outside} the base)"
     if result.sampling is not None:
         sampling = result.sampling
         dropped = (
             f"{sampling.n_all_pass:,} all pass, {sampling.n_all_fail:,} all fail, "
             f"{sampling.n_too_small:,} too small, {sampling.n_invalid:,} invalid"
         )
-        yield "dynamic sampling", f"{sampling.n_kept:,} groups kept; without an advantage: {dropped}"
+        yield "dynamic sampling", f"{counted(sampling.n_kept, 'group')} kept; without an advantage: {dropped}"
 
 
 def _unchanged(n_changed: int) -> str:
@@ -189,8 +200,8 @@ _CAP_SOURCES = {"default": "the default", "table": "from the table", "flag": "as
 
 def _runs(words: Iterable[str]) -> str:
     """Words with neighbours that are equal told once, with their number."""
-    counted = [(word, len(list(run))) for word, run in groupby(words)]
-    return " ".join(word if n == 1 else f"{word}×{n}" for word, n in counted)
+    runs = [(word, len(list(run))) for word, run in groupby(words)]
+    return " ".join(word if n == 1 else f"{word}×{n}" for word, n in runs)
 
 
 def _short(value: object) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from gagar_cli.core.dump_statistics import DumpStatistics, Spread
+from gagar_cli.core.ranking import TIERS
 from gagar_cli.core.text import counted
 from gagar_cli.stats import GradingFigures, StatsResult
 from gagar_cli.tables import key_value_table, rows_table
@@ -30,9 +31,11 @@ def stats_tables(result: StatsResult) -> "list[Table]":
     if result.grading is not None:
         tables += _grading(whole, result.grading)
     if result.by is not None:
-        rows = ((name, *_part(part)) for name, part in result.parts.items())
+        is_ranked = result.grading is not None
+        columns = (*_PART, *(TIERS if is_ranked else ()))
+        rows = ((name, *_part(part, is_ranked=is_ranked)) for name, part in result.parts.items())
         tables.append(
-            rows_table(f"By {result.by}", (result.by, *_PART), rows, numeric=range(1, len(_PART) + 1))
+            rows_table(f"By {result.by}", (result.by, *columns), rows, numeric=range(1, len(columns) + 1))
         )
     return tables
 
@@ -45,7 +48,7 @@ def _overview(whole: DumpStatistics) -> Iterator[tuple[str, str]]:
     names |= {"all_fail": "all fail", "singleton": "one valid attempt", "no_valid": "none valid"}
     shares = ", ".join(
         f"{names[name]} {count:,} ({count / max(whole.n_groups, 1):.0%})"
-        for name, count in whole.n_by_outline.items()
+        for name, count in whole.n_groups_by_kind.items()
     )
     yield "groups", f"{whole.n_groups:,}: {shares}"
     candidates = ", ".join(f"{count:,} with {n}" for n, count in whole.passes_of_mixed.items())
@@ -75,6 +78,8 @@ def _spread(spread: Spread) -> tuple[str, ...]:
 
 
 def _grading(whole: DumpStatistics, grading: GradingFigures) -> "Iterator[Table]":
+    spent = grading.spending
+    tokens = f"{spent.n_input_tokens:,} in ({spent.n_cached_tokens:,} cached), {spent.n_output_tokens:,} out"
     rows = [
         ("groups", ", ".join(f"{count:,} {name}" for name, count in grading.n_groups.items())),
         *((f"why {name}", _listed(counts)) for name, counts in grading.n_by_reason.items() if counts),
@@ -83,12 +88,8 @@ def _grading(whole: DumpStatistics, grading: GradingFigures) -> "Iterator[Table]
         ("claims unproven", f"{whole.n_unproven:,}"),
         ("flags", _listed(grading.flags)),
         ("models", _listed(grading.models) or "not told"),
-        ("calls", f"{grading.n_calls:,} to the model, {counted(grading.n_checks, 'command')} in sandboxes"),
-        (
-            "tokens",
-            "{in:,} in ({cached:,} cached), {out:,} out".format(**grading.tokens)
-            + f" in {counted(grading.n_lines, 'line')}, {grading.seconds:,.0f} s",
-        ),
+        ("calls", f"{spent.n_calls:,} to the model, {counted(spent.n_checks, 'command')} in sandboxes"),
+        ("tokens", f"{tokens} in {counted(grading.n_lines, 'line')}, {spent.seconds:,.0f} s"),
     ]
     yield key_value_table("Rankings", rows)
     tiers = (
@@ -112,13 +113,10 @@ _PART = (
     "truncated",
     "turns",
     "tokens",
-    "T1",
-    "T2",
-    "T3",
 )
 
 
-def _part(part: DumpStatistics) -> tuple[str, ...]:
+def _part(part: DumpStatistics, *, is_ranked: bool) -> tuple[str, ...]:
     n_valid = part.n_by_outcome["passed"] + part.n_by_outcome["failed"]
 
     def mean(spreads: Mapping[str, Spread]) -> str:
@@ -137,11 +135,11 @@ def _part(part: DumpStatistics) -> tuple[str, ...]:
         f"{part.n_trajectories:,}",
         _percent(part.pass_rate),
         f"{part.n_groups:,}",
-        _percent(part.n_by_outline["eligible"] / part.n_groups if part.n_groups else None),
+        _percent(part.n_groups_by_kind["eligible"] / part.n_groups if part.n_groups else None),
         _percent(cut / n_valid if n_valid and is_told else None),
         mean(part.turns),
         mean(part.tokens),
-        *(f"{count:,}" for count in part.tiers.values()),
+        *(f"{count:,}" for count in part.tiers.values() if is_ranked),
     )
 
 

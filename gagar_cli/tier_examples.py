@@ -44,7 +44,7 @@ class TierExample:
             "n_failed": self.n_failed,
             "factors": list(self.factors),
             "amplification": list(self.amplification),
-            "capped": self.is_capped,
+            "is_capped": self.is_capped,
         }
 
 

@@ -8,16 +8,19 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-import polars as pl
-
 from gagar_cli.errors import InputError
 from gagar_cli.io.dump import Dump, DumpReport, ReadOptions, open_dump
+from gagar_cli.io.dump_counts import DumpCounts, count_rows
+from gagar_cli.io.patch_notes import PatchCount, count_patches
 from gagar_cli.io.problems import kind_of_problem
 from gagar_cli.io.read_options import note_of_bad_records
+from gagar_cli.io.records import HEAVY_FIELDS, TASK_FIELDS
 from gagar_cli.io.scan import MAX_LISTED_PROBLEMS, NoRecordsError
 from gagar_cli.progress import ProgressCallback, no_progress
 
 _AT_ONCE = 64
+_READ_FIELDS = frozenset((*TASK_FIELDS, *HEAVY_FIELDS))
+"""What the index does not check; a dump without any of it is not read twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,8 @@ class ValidateResult:
     """The first 20, each with its place."""
     kinds: tuple[tuple[str, int], ...]
     notes: tuple[str, ...]
+    hint: str | None = None
+    """What helps where nothing could be read at all."""
 
     @property
     def n_problems(self) -> int:
@@ -57,12 +62,12 @@ class ValidateResult:
             "n_groups": self.n_groups,
             "n_passed": self.n_passed,
             "n_invalid": self.n_invalid,
-            "invalid_reasons": dict(self.invalid_reasons),
+            "n_invalid_by_reason": dict(self.invalid_reasons),
             "n_disagree": self.n_disagree,
             "group_id_source": self.group_id_source,
             "missing_columns": list(self.missing_columns),
             "n_problems": self.n_problems,
-            "problem_kinds": dict(self.kinds),
+            "n_problems_by_kind": dict(self.kinds),
             "problems": list(self.problems),
             "notes": list(self.notes),
         }
@@ -78,35 +83,38 @@ def run(settings: ValidateSettings, progress: ProgressCallback = no_progress) ->
         with open_dump(settings.dumps, replace(settings.read, on_bad_record="skip")) as dump:
             problems = list(dump.report.bad_records)
             kinds = Counter(dict(dump.report.problem_kinds))
-            for message in _heavy_problems(dump, progress):
+            changes: list[PatchCount] = []
+            for message in _heavy_problems(dump, changes, progress):
                 kinds[kind_of_problem(message)] += 1
                 if len(problems) < MAX_LISTED_PROBLEMS:
                     problems.append(message)
-            return _result(dump.index, dump.report, problems, kinds)
+            result = _result(count_rows(dump), dump.report, problems, kinds)
+            told = sum(changes, PatchCount()).notes(dump.report.missing_columns)
+            return replace(result, notes=(*result.notes, *told))
     except NoRecordsError as error:
         problems = list(error.problems) or [error.message]
         kinds = Counter(error.kinds or {kind_of_problem(error.message): 1})
-        return _without_records(problems, kinds)
+        return _without_records(problems, kinds, None if error.problems else error.hint)
     except InputError as error:
         kind = kind_of_problem(error.message)
-        return _without_records([error.message], Counter({kind: 1}))
+        return _without_records([error.message], Counter({kind: 1}), error.hint)
 
 
-def _without_records(problems: Sequence[str], kinds: Counter[str]) -> ValidateResult:
-    return ValidateResult(0, 0, 0, 0, (), 0, "", (), tuple(problems), tuple(kinds.most_common()), ())
+def _without_records(problems: Sequence[str], kinds: Counter[str], hint: str | None) -> ValidateResult:
+    return ValidateResult(0, 0, 0, 0, (), 0, "", (), tuple(problems), tuple(kinds.most_common()), (), hint)
 
 
-def _heavy_problems(dump: Dump, progress: ProgressCallback) -> list[str]:
+def _heavy_problems(dump: Dump, changes: list[PatchCount], progress: ProgressCallback) -> list[str]:
     """What is wrong with messages, patches and texts, one record after the other."""
-    found = []
-    rows = range(dump.index.height)
-    for first in range(0, dump.index.height, _AT_ONCE):
-        some = list(rows[first : first + _AT_ONCE])
+    found: list[str] = []
+    rows = range(0 if _READ_FIELDS.issubset(dump.report.missing_columns) else dump.n_rows)
+    for first in range(0, len(rows), _AT_ONCE):
+        some = rows[first : first + _AT_ONCE]
         try:
-            dump.read_trajectories(some)
+            changes.append(count_patches(trajectory for _, trajectory in dump.read_trajectories(some)))
         except InputError:
             found += [message for row in some if (message := _problem_of(dump, row)) is not None]
-        progress(min(first + _AT_ONCE, dump.index.height), dump.index.height, "")
+        progress(min(first + _AT_ONCE, dump.n_rows), dump.n_rows, "")
     return found
 
 
@@ -119,16 +127,15 @@ def _problem_of(dump: Dump, row: int) -> str | None:
 
 
 def _result(
-    index: pl.DataFrame, report: DumpReport, problems: Sequence[str], kinds: Counter[str]
+    counts: DumpCounts, report: DumpReport, problems: Sequence[str], kinds: Counter[str]
 ) -> ValidateResult:
-    reasons = index["invalid_reason"].drop_nulls().value_counts(sort=True)
     left_out = note_of_bad_records(report.n_bad_records, report.bad_records)  # the problems tell of them
     return ValidateResult(
-        n_records=index.height,
-        n_groups=index["group"].n_unique(),
-        n_passed=int(index["passed"].sum()),
-        n_invalid=int(index["invalid"].sum()),
-        invalid_reasons=tuple((str(name), int(count)) for name, count in reasons.iter_rows()),
+        n_records=counts.n_records,
+        n_groups=counts.n_groups,
+        n_passed=counts.n_passed,
+        n_invalid=counts.n_invalid,
+        invalid_reasons=counts.invalid_reasons,
         n_disagree=report.n_disagree,
         group_id_source=report.group_id_source,
         missing_columns=report.missing_columns,

@@ -42,9 +42,17 @@ async def listening(
             task.cancel()
         await asyncio.gather(*tasks)
         for writer in writers:
-            writer.transport.abort()
-            with suppress(OSError):
-                await writer.wait_closed()
+            await _lose(writer)
+
+
+async def _lose(writer: asyncio.StreamWriter) -> None:
+    lost = asyncio.ensure_future(writer.wait_closed())
+    await asyncio.sleep(0)
+    # One that was lost before cannot be aborted: it knows its loop no more.
+    if not lost.done():
+        writer.transport.abort()
+    with suppress(OSError):
+        await lost
 
 
 class BackgroundServer:

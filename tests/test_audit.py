@@ -12,9 +12,14 @@ from gagar_cli.errors import GagarError, InputError, OutputError, UsageError
 from gagar_cli.grader.client import EndpointSettings
 from gagar_cli.grading_record import RunRecord
 from gagar_cli.group_grading import GroupGraderSettings
+from gagar_cli.io.ledger import read_settings
+from gagar_cli.io.read_options import ReadOptions
 from gagar_cli.io.rubrics import read_rubric
+from gagar_cli.tables_audit import audit_facts
 
 OFFLINE = EndpointSettings("offline")
+USELESS = {"choices": [{"message": {"content": "no"}, "finish_reason": "stop"}]}
+"""A reply that makes no use of any protocol."""
 
 
 def patch(number: int, *, is_flawed: bool = False) -> str:
@@ -83,12 +88,20 @@ def test_a_planted_flaw_is_found_with_the_right_sign_and_an_interval_that_exclud
     assert result.is_decided
     assert result.n_tasks == {
         "shared": 12,
+        "solved_by_all": 12,
         "sampled": 12,
         "judged": 12,
         "ungraded": 0,
-        "of old": 12,
-        "of new": 12,
     }
+    assert result.n_tasks_by_policy == {"old": 12, "new": 12}
+
+
+def test_a_sample_that_could_show_no_win_rate_says_so_instead_of_one_beyond_100_percent(settings):
+    result = run(replace(settings, n_tasks=2, seed=1))
+    # One task is lost and one tied: (t₀.₉₇₅ + t₀.₈) · s / √2 = (12.706 + 1.376) · 0.354 / 1.414.
+    assert result.comparisons[0].win_rate.detectable == pytest.approx(3.52, abs=0.01)
+    told = dict(audit_facts(result))["this sample finds"]
+    assert told.startswith("no win rate with a power of 80%")
 
 
 def test_a_policy_against_itself_is_undecided(settings, tmp_path):
@@ -221,7 +234,7 @@ def test_a_judge_that_knows_is_not_blind_and_the_ranking_stands(settings, serve,
     result = run(replace(settings, judges=(judge,), n_tasks=1))
     assert result.n_tasks["judged"] == 1
     assert result.guessed.value == 0.5
-    assert result.tokens["calls"] == 3
+    assert result.spending.n_calls == 3
     asked = endpoint.requests[1]["messages"][-1]["content"]
     assert asked.endswith("The policies: new, old.")
     assert "policy is 'nobody', expected one of new, old" in endpoint.requests[2]["messages"][-1]["content"]
@@ -291,7 +304,7 @@ def test_a_second_audit_in_the_directory_changes_nothing(settings):
     directory = Path(settings.output)
     before = {path.name: path.read_bytes() for path in directory.iterdir()}
     with RunRecord(*[str(directory / "judgments.jsonl")] * 2, overwrite=False) as held:
-        held.open(json.loads((directory / "judgments.jsonl.run.json").read_text()))
+        held.open(read_settings(str(directory / "judgments.jsonl")))
         with pytest.raises(OutputError):
             run(replace(settings, seed=1, overwrite=True))
     assert {path.name: path.read_bytes() for path in directory.iterdir()} == before
@@ -326,7 +339,7 @@ def test_several_judges_each_keep_their_judgments(settings):
     assert (Path(settings.output) / "judgments-2.jsonl").exists()
     record = result.to_record()["agreement"]
     assert record["pairs"][0]["tau_b"]["value"] == pytest.approx(1.0)
-    assert record["scores"]["alpha"] == pytest.approx(1.0)
+    assert record["alpha_scores"]["value"] == pytest.approx(1.0)
 
 
 def test_a_name_that_scrubbing_leaves_stops_the_audit_before_any_call(settings, serve, chat):
@@ -363,6 +376,59 @@ def test_policies_without_a_common_task_are_refused(settings, tmp_path):
     other.write_text('{"group_id": "x", "resolved": true, "model_patch": "", "instance_id": "elsewhere"}\n')
     with pytest.raises(InputError, match="share no task"):
         run(replace(settings, source=Source((settings.source.dumps[0], ("other", (str(other),))))))
+
+
+def write_verl(path: Path, *, prompts: range, uid: str) -> Path:
+    """Three attempts a prompt as verl writes them; the ids of groups are drawn anew in each step."""
+    rows = [
+        {
+            "input": f"Mend bug {prompt}",
+            "output": "done",
+            "score": float(number < 2),
+            "step": 1,
+            "uid": f"{uid}-{prompt}",
+        }
+        for prompt in prompts
+        for number in range(3)
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("prompts", "hint"),
+    [
+        (range(2, 7), "2 tasks would be shared by equal prompts: add `--group-by prompt`"),
+        (range(3, 7), "1 task would be shared by equal prompts: add `--group-by prompt`"),
+        (range(4, 7), "`--group-by prompt` finds no task in common either"),
+    ],
+    ids=["two", "one", "none"],
+)
+def test_steps_whose_ids_differ_are_told_how_many_prompts_they_share(settings, tmp_path, prompts, hint):
+    first = write_verl(tmp_path / "s100.jsonl", prompts=range(4), uid="x")
+    second = write_verl(tmp_path / "s200.jsonl", prompts=prompts, uid="y")
+    two = replace(settings, source=Source((("old", (str(first),)), ("new", (str(second),)))))
+    with pytest.raises(InputError, match="share no task") as caught:
+        run(two)
+    assert hint in caught.value.hint
+    if len(prompts) < 5:
+        return
+    by_prompt = replace(two, read=ReadOptions(group_by="prompt"))
+    assert run(by_prompt).n_tasks["shared"] == 2
+
+
+def test_dumps_without_prompts_are_told_that_these_cannot_match(settings, tmp_path):
+    other = tmp_path / "other.jsonl"
+    other.write_text('{"group_id": "x", "resolved": true, "model_patch": "", "instance_id": "elsewhere"}\n')
+    first = tmp_path / "first.jsonl"
+    first.write_text('{"score": 1.0, "input": "", "output": "", "step": 1, "uid": "u"}\n')
+    source = Source((("first", (str(first),)), ("other", (str(other),))))
+    with pytest.raises(InputError, match="share no task") as caught:
+        run(replace(settings, source=source))
+    assert caught.value.hint.startswith("tasks are matched by `instance_id`, else by the group key")
+    with pytest.raises(InputError, match="share no task") as caught:
+        run(replace(settings, source=source, read=ReadOptions(group_by="directory")))
+    assert "`--group-by prompt` matches equal prompts" in caught.value.hint
 
 
 def test_a_damaged_directory_is_told_and_not_traced(settings, tmp_path):
@@ -433,3 +499,28 @@ def test_a_teams_own_rubric_is_what_is_scored_and_reported(settings):
     page = (Path(settings.output) / "report.html").read_text()
     assert "compatibility" in page
     assert "precision" not in page
+
+
+def test_what_was_learnt_of_a_judges_endpoint_is_told_and_kept(settings, serve):
+    endpoint = EndpointSettings("strange", serve(*[USELESS] * 60).base_url)
+    one_task = replace(settings, judges=(endpoint,), n_tasks=1, concurrency=1)
+    result = run(one_task)
+    note = "protocol json-schema: the endpoint does not take tools (3 replies made no use of it)"
+    assert result.notes.count(note) == 1
+    assert note in json.loads((Path(settings.output) / "summary.json").read_text())["notes"]
+    assert unblind(settings.output).notes == result.notes
+    assert run(one_task).notes == result.notes
+    assert (
+        note
+        not in run(
+            replace(one_task, judges=(replace(endpoint, base_url=None, model="offline"),), overwrite=True)
+        ).notes
+    )
+
+
+def test_with_several_judges_it_is_told_of_which_endpoint_a_note_is(settings, serve):
+    endpoint = EndpointSettings("strange", serve(*[USELESS] * 60).base_url)
+    result = run(replace(settings, judges=(OFFLINE, endpoint), n_tasks=1, concurrency=1))
+    assert next(one.partition(" (")[0] for one in result.notes if "protocol" in one) == (
+        "judge strange: protocol json-schema: the endpoint does not take tools"
+    )

@@ -16,6 +16,8 @@ from gagar_cli.io.kept_texts import KeptText
 
 DUMP = Path(str(files("gagar_cli").joinpath("demo_data"))) / "demo-rollouts.jsonl"
 OFFLINE = EndpointSettings("offline")
+USELESS = {"choices": [{"message": {"content": "no"}, "finish_reason": "stop"}]}
+"""A reply that makes no use of any protocol."""
 
 
 @pytest.fixture
@@ -90,14 +92,14 @@ def test_a_grader_that_answers_nothing_usable_is_called_unusable(settings, serve
     model = EndpointSettings("m", endpoint.base_url, max_attempts=1, call_seconds=5, protocol="tools")
     record = run(replace(settings, models=(model,), n_originals=2)).to_record()
     assert record["verdict"] == "unusable: it graded no group (most often: verdict)"
-    assert record["detection"] == {"value": None, "ci_low": None, "ci_high": None, "n": 0}
-    assert record["ungraded"]["value"] == 1.0
+    assert record["detection"] == {"value": None, "ci_low": None, "ci_high": None, "n_cases": 0}
+    assert record["ungraded_share"]["value"] == 1.0
 
 
 def test_a_grader_that_cannot_be_reached_is_unusable_and_says_why(settings):
     model = EndpointSettings("m", "http://127.0.0.1:9/v1", max_attempts=1, call_seconds=2)
     record = run(replace(settings, models=(model,), n_originals=2)).to_record()
-    (reason,) = record["ungraded_reasons"]
+    (reason,) = record["n_ungraded_by_reason"]
     assert record["verdict"] == f"unusable: it graded no group (most often: {reason})"
     assert reason.startswith("endpoint")
 
@@ -116,7 +118,7 @@ def test_a_grader_that_ties_everything_sees_nothing(settings, serve, chat):
     endpoint = serve(chat(("submit_ranking", ranking)))
     model = EndpointSettings("m", endpoint.base_url, max_attempts=1, call_seconds=5, protocol="tools")
     record = run(replace(one, models=(model,), overwrite=True)).to_record()
-    assert record["ungraded"]["value"] == 0.0
+    assert record["ungraded_share"]["value"] == 0.0
     assert record["detection"]["value"] == 0.0
     assert record["verdict"] == "not fit for use: it sees 0% of planted flaws (80% wanted)"
 
@@ -125,6 +127,8 @@ def test_gates_are_checked_before_and_after(settings):
     with pytest.raises(UsageError, match=r"has no detection\.rate"):
         run(replace(settings, gates=("detection.rate>0.5",)))
     assert not (Path(settings.output) / "rankings.jsonl").exists()
+    with pytest.raises(UsageError, match=r"has no graders\.1"):
+        run(replace(settings, gates=("graders.1.detection.value>0.5",)))
     result = run(replace(settings, gates=("detection.value>0.5", "by_kind.scratch_file.value<0.5")))
     assert [gate.is_met for gate in result.gates] == [True, False]
 
@@ -136,3 +140,24 @@ def test_what_cannot_be_calibrated_is_told(settings, tmp_path):
         run(replace(settings, dumps=(str(dump),)))
     with pytest.raises(OutputError, match="is no directory that can be used"):
         run(replace(settings, output=str(dump)))
+
+
+def test_what_was_learnt_of_the_endpoint_is_told_and_kept(settings, serve):
+    strange = EndpointSettings("strange", serve(*[USELESS] * 60).base_url)
+    note = "protocol json-schema: the endpoint does not take tools (3 replies made no use of it)"
+    result = run(replace(settings, models=(strange,), n_originals=1))
+    assert result.notes.count(note) == 1
+    assert note in json.loads((Path(settings.output) / "card.json").read_text())["notes"]
+
+
+def test_with_several_graders_it_is_told_of_which_endpoint_a_note_is(settings, serve):
+    strange = EndpointSettings("strange", serve(*[USELESS] * 60).base_url)
+    result = run(replace(settings, models=(OFFLINE, strange), n_originals=1))
+    (first, *_) = [one for one in result.notes if "protocol" in one]
+    assert first.startswith("strange: protocol json-schema: the endpoint does not take tools")
+
+
+def test_a_gate_may_be_for_the_second_grader_or_an_injection(settings):
+    gates = ("graders.1.detection.value>=0", "by_injection.praise_patch.value<=0")
+    one = replace(settings, modes=("agentic", "pointwise-static"), n_originals=4, gates=gates)
+    assert [gate.gate.path[0] for gate in run(one).gates] == ["graders", "by_injection"]

@@ -23,7 +23,7 @@ def steps() -> dict[str, str]:
 def test_the_steps_of_the_workflow_run(tmp_path):
     commands = steps()
     assert list(commands) == ["install", "grade", "redistribute", "audit", "summary"]
-    assert commands.pop("install") == "pip install gagar-cli"
+    assert commands.pop("install") == 'pip install "$GAGAR_SOURCE"'
     rollouts = tmp_path / "rollouts"
     rollouts.mkdir()
     lines = DUMP.read_text().splitlines()

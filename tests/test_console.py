@@ -1,4 +1,6 @@
 import io
+import os
+import subprocess
 import sys
 
 import pytest
@@ -71,3 +73,15 @@ def test_progress_is_shown_on_a_terminal(monkeypatch):
     with console.progress_bar("grading") as progress:
         progress(1, 2, "3 ungraded")
     assert "grading" in terminal.getvalue()
+
+
+@pytest.mark.parametrize("flags", [[], ["--json"]], ids=["tables", "JSON"])
+def test_a_reader_that_has_gone_is_no_failure(tmp_path, flags):
+    dump = tmp_path / "dump.jsonl"
+    dump.write_text('{"group_id": "g", "trajectory_id": "t", "reward": 1}\n')
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "gagar_cli", "stats", str(dump), *flags]
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, timeout=60, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, b"")

@@ -1,12 +1,14 @@
 """The demo, judged by what its attempts are known to be (examples/README.md)."""
 
 import json
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from gagar_cli.demo import AttemptRow, run
+from gagar_cli.demo import RANKINGS_NAME, AttemptRow, run
 from gagar_cli.errors import OutputError
 
 
@@ -64,7 +66,16 @@ def test_an_injection_does_not_raise_its_attempt(rows):
 
 
 def test_an_infrastructure_failure_is_left_out(rows):
-    assert (rows["31-06"].outcome, rows["31-06"].advantage) == ("invalid", None)
+    left_out = rows["31-06"]
+    assert (left_out.outcome, left_out.advantage_by_tests, left_out.advantage) == ("invalid", None, None)
+
+
+def test_what_a_violation_gives_to_the_others_is_told_apart_from_what_quality_gives(rows):
+    # Six of eight passed the tests; one of them violated integrity, which leaves five.
+    fair, cheat = rows["44-03"], rows["44-01"]
+    assert (fair.advantage_by_tests, fair.advantage_base) == (1 - 6 / 8, 1 - 5 / 8)
+    assert (cheat.advantage_by_tests, cheat.advantage_base) == (1 - 6 / 8, -5 / 8)
+    assert rows["38-04"].advantage_by_tests == rows["38-04"].advantage_base == 1 - 6 / 8
 
 
 def test_failures_keep_their_advantage_where_nothing_was_zeroed(rows):
@@ -108,3 +119,48 @@ def test_a_folder_of_other_things_is_left_alone(tmp_path):
 def test_a_demo_can_be_repeated_in_its_folder(tmp_path):
     first, again = (run(tmp_path, sandbox="inspect-only") for _ in range(2))
     assert first.attempts == again.attempts
+
+
+def test_only_a_task_with_a_violation_has_a_column_for_the_new_mean(gagar, tmp_path):
+    done = gagar("demo", "-o", tmp_path / "demo", "--sandbox", "inspect-only", "-q")
+    assert done.returncode == 0
+    tables = re.findall(r"^Task (\S+).*?^ attempt ([^\n]*?) why", done.stdout, re.DOTALL | re.MULTILINE)
+    headings = {name[-2:]: re.split(r"  +", columns.strip()) for name, columns in tables}
+    assert headings["38"] == ["tests", "place", "advantage", "becomes"]
+    assert headings["44"] == ["tests", "place", "advantage", "recomputed", "becomes"]
+    row = re.search(
+        r"^ 05 +pass +T2 #1 +(\S+) +(\S+) +(\S+)", done.stdout.partition("shelfmark-44")[2], re.MULTILINE
+    )
+    assert row.groups()[:2] == ("+0.250", "+0.375")
+
+
+def test_what_the_readme_shows_can_be_done_by_hand_in_the_demos_folder(gagar, tmp_path, monkeypatch):
+    """Beside what the demo made, whichever sandbox that was made in, and a second time after another demo."""
+    folder = tmp_path / "demo-output"
+    assert gagar("demo", "-o", folder, "--sandbox", "inspect-only").returncode == 0
+    monkeypatch.chdir(folder)
+    readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    example = readme.partition("## An example, end to end")[2]
+    shown = re.findall(r"^\$ gagar ((?:grade|redistribute) rollouts[^|\n]*)$", example, re.MULTILINE)[:2]
+    assert [line.split()[0] for line in shown] == ["grade", "redistribute"]
+    for line in shown:
+        done = gagar(*line.split())
+        assert done.returncode == 0, done.stderr
+    by_hand, by_demo = (
+        [json.loads(line)["candidates"] for line in Path(name).read_text().splitlines()]
+        for name in ("rankings.jsonl", RANKINGS_NAME)
+    )
+    assert sorted(map(str, by_hand)) == sorted(map(str, by_demo))
+    assert gagar("demo", "-o", ".", "--sandbox", "inspect-only").returncode == 0
+    assert Path("rankings.jsonl").exists()
+
+
+def test_the_demos_last_words_are_commands_that_run_in_its_folder(gagar, tmp_path, monkeypatch):
+    folder = tmp_path / "demo"
+    told = gagar("demo", "-o", folder, "--sandbox", "inspect-only").stdout.partition("Next,")[2]
+    monkeypatch.chdir(folder)
+    lines = re.findall(r"^  gagar (.+)$", told, re.MULTILINE) + re.findall(r"`gagar (show [^`]+)`", told)
+    assert [line.split()[0] for line in lines] == ["grade", "redistribute", "show"]
+    for line in lines:
+        done = gagar(*line.split())
+        assert done.returncode == 0, done.stderr

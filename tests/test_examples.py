@@ -1,4 +1,5 @@
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -107,6 +108,21 @@ def test_every_tool_call_is_answered() -> None:
         answers = [message["tool_call_id"] for message in record["messages"] if message["role"] == "tool"]
         assert calls == answers
         assert record["n_turns"] == sum(message["role"] == "assistant" for message in record["messages"])
+
+
+def test_the_pipe_runs_in_the_folder_that_the_demo_leaves(tmp_path: Path) -> None:
+    programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    runs = (
+        ["gagar", "demo", "-q", "--sandbox", "inspect-only"],
+        ["sh", str(EXAMPLES / "grade_and_redistribute.sh")],
+    )
+    for command in runs:
+        done = subprocess.run(
+            command, cwd=tmp_path, env={"PATH": programs}, capture_output=True, text=True, check=True
+        )
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(rows) == 28
+    assert sum(row["advantage"] != row["advantage_base"] for row in rows) == 16
 
 
 def test_the_dump_is_small_and_names_no_machine() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gagar_cli.core.schema import GroupKey
 from gagar_cli.core.sharding import Shard
 from gagar_cli.core.spending import Budget, Prices
 from gagar_cli.errors import UsageError
@@ -164,6 +165,50 @@ def test_a_dry_run_counts_the_conversations_of_its_mode(settings, rules, calls):
     """Three eligible groups with 17 candidates; a judge with tools takes 4 calls and one a candidate."""
     found = estimate(replace(settings, rules=rules))
     assert (found.n_calls, found.mode, found.repeats) == (calls, rules.mode, rules.repeats)
+
+
+def many_small_groups(tmp_path: Path, n_groups: int) -> str:
+    """Groups of two that pass and one that does not, with little to read."""
+    path = tmp_path / "small.jsonl"
+    records = [
+        {
+            "group_id": f"g{group}",
+            "trajectory_id": f"{group}-{n}",
+            "reward": float(n < 2),
+            "test_output": f"{n} passed",
+        }
+        for group in range(n_groups)
+        for n in range(3)
+    ]
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    return str(path)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.02])
+def test_a_dry_run_counts_exactly_the_groups_that_are_drawn_for_repeats(settings, tmp_path, share):
+    """A grading of two attempts takes 4 + 2 calls; of the 120 groups at most 50 are measured."""
+    rules = GradingRules(repeats=3, repeat_share=share)
+    keys = [GroupKey(None, f"g{n}") for n in range(120)]
+    n_gradings = sum(rules.of_group(key).repeats for key in keys)
+    assert 120 < n_gradings < 3 * 120
+    found = estimate(replace(settings, dumps=(many_small_groups(tmp_path, 120),), rules=rules))
+    assert (found.n_to_grade, found.n_measured, found.n_calls) == (120, 50, 6 * n_gradings)
+
+
+def test_a_measured_dry_run_knows_which_groups_are_drawn_for_repeats(settings, tmp_path):
+    rules = GradingRules(repeats=2, repeat_share=0.5)
+    repeats = [rules.of_group(GroupKey(None, f"g{n}")).repeats for n in range(12)]
+    assert 5 < sum(repeats[:5]) < 10
+    small = replace(settings, dumps=(many_small_groups(tmp_path, 12),), rules=rules)
+    done = run(replace(small, max_groups=5))
+    found = estimate(small)
+    expected = done.n_calls * sum(repeats[5:]) / sum(repeats[:5])
+    assert (found.basis, found.n_to_grade, found.n_calls) == ("measured", 7, round(expected))
+
+
+def test_a_dry_run_tells_the_share_of_groups_that_is_repeated(settings):
+    found = estimate(replace(settings, rules=GradingRules(repeats=2, repeat_share=0.25)))
+    assert found.to_record()["repeat_share"] == 0.25
 
 
 def test_a_static_dry_run_measures_what_is_really_sent(settings):

@@ -233,7 +233,7 @@ def test_limit_shard_and_budget_hold_while_following(settings, dump):
     assert stopped.stopped is not None
     assert (stopped.n_graded, stopped.n_resumed) == (1, 1)
     shards = [
-        run(replace(settings, shard=f"{n}/2", output=f"{settings.output}{n}"), FollowOptions())
+        run(replace(settings, shard=f"{n}/2", output=f"{settings.output}{n}.jsonl"), FollowOptions())
         for n in (1, 2)
     ]
     assert sum(shard.n_groups for shard in shards) == 4

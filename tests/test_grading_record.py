@@ -5,16 +5,15 @@ import json
 import os
 import random
 import resource
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gagar_cli.core.ranking import GroupRanking, RankedCandidate
-from gagar_cli.core.schema import Group, GroupKey, Message, Task, ToolCall, Trajectory
+from gagar_cli.core.schema import GroupKey
 from gagar_cli.errors import OutputError
-from gagar_cli.grading_record import RunRecord, digest, digest_group
-from gagar_cli.io.packed_logs import LogStore, PackedLog
+from gagar_cli.grading_record import RunRecord
 from gagar_cli.io.patient_stdout import PatientStdout
 
 MESSAGES = ({"role": "system", "content": "rules"},)
@@ -121,34 +120,6 @@ def test_what_was_done_when_the_reader_of_stdout_left_is_in_the_ledger(path):
     assert groups_in(path) == ["g1", "g2"]
 
 
-def test_a_digest_is_of_every_field_but_the_place():
-    log = (Message("assistant", "look", (ToolCall("bash", "{}"),), "agent"), Message("tool", "output"))
-    one = Trajectory("a", 1.0, True, log, "patch", "1 passed", "ok", False, where="dump.jsonl:1")
-    group = Group(GroupKey(3, "g"), Task("i", "fix", "r", "c", "image", "/w", "pytest"), (one,))
-    unplaced = replace(group, trajectories=(replace(one, where=""),))
-    assert digest_group(group) == digest(asdict(unplaced))
-    assert digest_group(group) != digest_group(replace(group, trajectories=(replace(one, messages=log[:1]),)))
-
-
-def test_a_digest_is_the_same_where_the_log_is_long_and_out_of_memory():
-    log = tuple(Message("tool", f'{number} "é"\n\ud800' * 30_000) for number in range(7))
-    one = Trajectory("a", 1.0, True, log, '"messages":[', "x\n" * 9_000, '"messages":[', where="")
-    group = Group(GroupKey(3, "g"), Task("i"), (one, replace(one, trajectory_id="b", messages=())))
-    packed = replace(group, trajectories=tuple(map(LogStore().packed, group.trajectories)))
-    assert isinstance(packed.trajectories[0].messages, PackedLog)
-    assert digest_group(group) == digest_group(packed) == digest(asdict(group))
-
-
-@pytest.mark.parametrize(
-    "char", ["\0", "\t", "\n", "\x1b", "\x7f", '"', "\\", "/", "é", "\u2028", "\ud83d", "\U0001f600"]
-)
-def test_a_long_text_has_the_digest_of_its_canonical_json(char):
-    texts = (f"{char}{'a line' * 700}", f"{char * 3_999}", f"{'x' * 4_000}\\n{char}{char}")
-    log = tuple(Message("tool", text, (ToolCall("bash", text),), text[:9]) for text in texts)
-    group = Group(GroupKey(3, "g"), Task("i"), (Trajectory("a", 1.0, True, log, where=""),))
-    assert digest_group(group) == digest(asdict(group))
-
-
 def test_a_ranking_whose_conversation_finds_no_room_is_kept_all_the_same(path):
     """A limit on the size of files, which the conversation passes and the ledger does not."""
     noise = ({"role": "tool", "content": random.Random(7).randbytes(30_000).hex()},)
@@ -190,3 +161,44 @@ def test_a_reader_that_does_not_read_keeps_no_run_from_stopping(path):
     with os.fdopen(reader, "rb") as stream:
         assert json.loads(stream.readline())["group_id"] == "g1"
     assert groups_in(path) == ["g1", "g2"]
+
+
+def test_what_is_on_disk_is_not_held_but_read_again(path):
+    with opened(path) as record:
+        first = asyncio.run(record.keep(graded("g"), MESSAGES))
+        assert first.ranking is None
+        assert record.read(first) == graded("g")
+    with opened(path) as again:
+        assert again.done[first.key].ranking is None
+        assert list(again.read_done()) == [graded("g")]
+
+
+def test_the_last_line_of_a_group_is_what_is_read_again(path):
+    later = replace(graded("g"), status="ungraded", reason="verdict: silent", candidates=())
+    with opened(path) as record:
+        asyncio.run(record.keep_all([graded("g"), graded("h"), later]))
+        assert list(record.read_done()) == [later, graded("h")]
+    with opened(path) as again:
+        assert list(again.read_done()) == [later, graded("h")]
+        assert again.settled(GroupKey(None, "g"), "i") is None  # under other settings
+
+
+def test_a_settled_ranking_goes_to_stdout_whole(path):
+    with opened(path) as record:
+        asyncio.run(record.keep(graded("g")))
+    reader, writer = os.pipe()
+    with RunRecord("-", path, overwrite=False) as record:
+        record._stdout = PatientStdout(writer)
+        record.open({"model": "m"})
+        asyncio.run(record.keep_settled(record.done[GroupKey(None, "g")]))
+    os.close(writer)
+    with os.fdopen(reader, "rb") as stream:
+        assert json.loads(stream.readline())["candidates"][0]["trajectory_id"] == "a"
+    assert groups_in(path) == ["g"]
+
+
+def test_without_a_ledger_rankings_stay_in_memory():
+    with RunRecord("r.jsonl", None, overwrite=False) as record:
+        record.open({"model": "m"})
+        asyncio.run(record.keep(graded("g")))
+        assert list(record.read_done()) == [graded("g")]

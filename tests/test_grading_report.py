@@ -3,11 +3,11 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-import polars as pl
 import pytest
 
-from gagar_cli.errors import InputError, OutputError, UsageError
-from gagar_cli.grading_report import MovedAdvantage, ReportSettings, read_moved, run
+from gagar_cli.errors import InputError, OutputError
+from gagar_cli.grading_report import ReportSettings, run
+from gagar_cli.report.grading_page import report_facts
 
 RANKINGS = [
     {
@@ -70,7 +70,7 @@ def settings(tmp_path) -> ReportSettings:
 def test_the_figures_are_those_of_the_rankings(settings):
     report = run(settings)
     assert report.n_groups == {"graded": 1, "skipped": 1, "ungraded": 1}
-    assert report.reasons == {"all_pass": 1, "endpoint": 1}
+    assert report.reasons == {"skipped": {"all_pass": 1}, "ungraded": {"endpoint": 1}}
     assert report.tiers == {"T1": 1, "T2": 0, "T3": 1, "violation": 1}
     assert report.mean_scores["minimality"] == 3.0
     assert (report.findings, report.n_unproven) == ({"patch": 1}, 1)
@@ -91,25 +91,99 @@ def test_the_page_shows_findings_with_their_code_and_holds_no_markup_of_theirs(s
 def test_groups_beyond_the_limit_are_counted(settings):
     run(replace(settings, max_groups=1))
     page = Path(settings.output).read_text(encoding="utf-8")
-    assert len(re.findall("<details>", page)) == 1
+    assert len(re.findall("<details>\n<summary><strong>", page)) == 1
     assert "2 more groups" in page
 
 
-@pytest.mark.parametrize("name", ["advantages.parquet", "advantages.jsonl"])
-def test_moved_advantage_is_half_of_what_changed(tmp_path, name):
-    frame = pl.DataFrame(
-        {
-            "step": [1, 1, 1, 1],
-            "group_id": ["g", "g", "g", "h"],
-            "advantage": [0.5, 0.1, -0.6, None],
-            "advantage_base": [0.3, 0.3, -0.6, None],
-            "capped": [True, True, True, None],
-        }
+def test_how_it_was_graded_is_told_once_where_it_is_the_same_for_all_groups(settings, tmp_path):
+    told = {
+        "model": "m",
+        "mode": "agentic",
+        "sandbox": "docker",
+        "prompt_version": "abc123",
+        "protocol": "tools",
+    }
+    lines = [{**RANKINGS[0], "grader": told | {"rubric": {"name": "ours", "hash": "12ab"}}}, RANKINGS[1]]
+    path = tmp_path / "told.jsonl"
+    path.write_text("".join(json.dumps(one) + "\n" for one in lines))
+    report = run(replace(settings, rankings=str(path)))
+    assert report.graded_with["rubric"] == {"ours@12ab": 1}
+    page = Path(settings.output).read_text(encoding="utf-8")
+    for name, value in (
+        ("mode", "agentic"),
+        ("sandbox", "docker"),
+        ("prompt version", "abc123"),
+        ("rubric", "ours@12ab"),
+    ):
+        assert f"<th>{name}</th><td>{value}</td>" in page
+    assert "How to read these figures" in page
+    # The skipped group was not graded; the ungraded one says nothing of its own.
+    path.write_text(path.read_text() + json.dumps(RANKINGS[2]) + "\n")
+    facts = dict(report_facts(run(replace(settings, rankings=str(path), overwrite=True))))
+    assert facts["mode"] == "agentic 1, not told 1"
+
+
+def test_every_candidates_advantage_is_told_before_and_after(settings, tmp_path):
+    advantages = tmp_path / "advantages.jsonl"
+    rows = [("a", 0.5, 0.9), ("b", 0.5, 0.1), ("c", -1.0, -1.0)]
+    advantages.write_text(
+        "".join(
+            json.dumps(
+                {
+                    "step": 7,
+                    "group_id": "g1",
+                    "trajectory_id": name,
+                    "advantage": after,
+                    "advantage_base": base,
+                }
+            )
+            + "\n"
+            for name, base, after in rows
+        )
     )
-    path = tmp_path / name
-    frame.write_parquet(path) if name.endswith("parquet") else frame.write_ndjson(path)
-    moved = read_moved(str(path))
-    assert moved == MovedAdvantage(4, 2, pytest.approx(0.2), pytest.approx(0.6), 1)
+    run(replace(settings, advantages=str(advantages)))
+    page = Path(settings.output).read_text(encoding="utf-8")
+    shown = re.findall(r"<strong>(\w)</strong>.*?(advantage [^<]*)<", page, re.DOTALL)
+    assert shown == [
+        ("a", "advantage +0.500 → +0.900"),
+        ("b", "advantage +0.500 → +0.100"),
+        ("c", "advantage -1.000 → -1.000"),
+    ]
+    assert "<dt>advantage</dt>" in page
+    run(replace(settings, overwrite=True))
+    assert "<dt>advantage" not in Path(settings.output).read_text(encoding="utf-8")
+
+
+def test_a_candidate_that_the_advantages_lack_is_told_as_such(settings, tmp_path):
+    advantages = tmp_path / "advantages.jsonl"
+    advantages.write_text(json.dumps({"advantage": 0.0, "advantage_base": 0.0}) + "\n")
+    run(replace(settings, advantages=str(advantages)))
+    assert Path(settings.output).read_text(encoding="utf-8").count("advantage not in the file") == 3
+
+
+def test_hostile_names_make_no_tag_on_the_page(settings, tmp_path):
+    evil = "</title></dd><script>x</script><img src=x onerror=y>\u202e"
+    lines = json.loads(json.dumps(RANKINGS[:1]))
+    lines[0]["group_id"] = evil
+    lines[0]["grader"] = {
+        "model": evil,
+        "mode": evil,
+        "sandbox": evil,
+        "prompt_version": evil,
+        "rubric": {"name": evil},
+    }
+    lines[0]["candidates"][0]["trajectory_id"] = evil
+    path = tmp_path / "evil.jsonl"
+    path.write_text(json.dumps(lines[0]) + "\n")
+    row = {"group_id": evil, "trajectory_id": evil, "advantage": 1.0, "advantage_base": 0.5}
+    advantages = tmp_path / "advantages.jsonl"
+    advantages.write_text(json.dumps(row) + "\n")
+    run(replace(settings, rankings=str(path), advantages=str(advantages)))
+    page = Path(settings.output).read_text(encoding="utf-8")
+    assert "advantage +0.500 → +1.000" in page
+    assert "<script" not in page
+    assert "<img" not in page
+    assert "\u202e" not in page
 
 
 def test_what_cannot_be_read_is_told(settings, tmp_path):
@@ -119,11 +193,3 @@ def test_what_cannot_be_read_is_told(settings, tmp_path):
     (tmp_path / "empty.jsonl").write_text("")
     with pytest.raises(InputError, match=r"empty\.jsonl: no rankings"):
         run(ReportSettings(str(tmp_path / "empty.jsonl"), str(tmp_path / "x.html")))
-    with pytest.raises(UsageError, match=r"expected \.parquet"):
-        read_moved(str(tmp_path / "x.csv"))
-    (tmp_path / "x.parquet").write_bytes(b"garbage")
-    with pytest.raises(InputError, match=r"x\.parquet: cannot be read"):
-        read_moved(str(tmp_path / "x.parquet"))
-    pl.DataFrame({"advantage": [1.0]}).write_parquet(tmp_path / "y.parquet")
-    with pytest.raises(InputError, match="has no column advantage_base"):
-        read_moved(str(tmp_path / "y.parquet"))

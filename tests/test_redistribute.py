@@ -176,6 +176,32 @@ def test_passing_trajectory_that_the_ranking_lacks_makes_the_group_ungraded(benc
     assert bench.column("tier") == [None] * 4
 
 
+def test_group_that_got_a_failing_attempt_since_it_was_graded_keeps_its_base_advantages(
+    bench: Workbench,
+) -> None:
+    seen = {"c01": "a", "c02": "b", "f01": "c", "f02": "d"}
+    ranking = line(entry("a"), entry("b", "T3"), grader={"blind_ids": seen})
+    assert bench.run(SEED, [ranking]).n_groups["graded"] == 1
+    result = bench.run([*SEED, attempt("e", resolved=False)], [ranking])
+    assert result.n_by_reason["ungraded"] == {"late: 1 trajectory arrived after it was graded": 1}
+    assert result.n_left == {"late": 1}
+    assert result.shortfalls[-1] == (
+        "1 group has got an attempt since it was graded and moves nothing: grade again"
+    )
+    assert bench.column("advantage") == pytest.approx([0.6, 0.6, -0.4, -0.4, -0.4])
+    assert bench.column("grading") == ["ungraded"] * 5
+
+
+def test_late_passing_attempt_is_the_reason_unless_it_is_left_out(bench: Workbench) -> None:
+    seen = {"c01": "a", "c02": "b", "f01": "c", "f02": "d"}
+    ranking = line(entry("a"), entry("b", "T3"), grader={"blind_ids": seen})
+    dump = [{**each, "level": 1} for each in (*SEED, attempt("e", resolved=True))]
+    assert bench.run(dump, [ranking]).n_left == {"late": 1}
+    dump[-1]["level"] = 2
+    result = bench.run(dump, [ranking], eligible="level == 1")
+    assert (result.n_groups["graded"], result.n_left) == (1, {})
+
+
 @pytest.mark.parametrize(
     ("candidate", "message"),
     [
@@ -210,7 +236,7 @@ def test_later_ungraded_line_takes_a_grade_back(bench: Workbench) -> None:
 def test_rankings_of_other_groups_are_counted_and_none_that_fits_is_refused(bench: Workbench) -> None:
     other = line(entry("a"), group_id="other")
     assert bench.run(SEED, [SEED_RANKING, other]).n_unknown_groups == 1
-    with pytest.raises(InputError, match="none of its 1 groups is in the dump"):
+    with pytest.raises(InputError, match="its only group is not in the dump"):
         bench.run(SEED, [other])
 
 

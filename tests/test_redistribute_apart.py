@@ -222,7 +222,7 @@ def test_the_index_of_ids_apart_is_that_of_ids_in_memory(tmp_path: Path, kind: s
     dump, _ = write(tmp_path, records_of(3000), [], kind)
     with open_dump((dump,), IN_MEMORY) as whole, open_dump((dump,), APART) as apart:
         assert apart.rows_apart is not None
-        expected = whole.index.drop("primary_row", "trajectory_id")
+        expected = whole.index.drop("trajectory_id")
         assert apart.index.cast(expected.schema).equals(expected)  # type: ignore[arg-type]
         assert apart.keys(100, 2100).equals(whole.keys(100, 2100))
         assert [apart.where(row) for row in (0, 2999)] == [whole.where(row) for row in (0, 2999)]

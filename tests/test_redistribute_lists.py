@@ -209,7 +209,7 @@ def test_invalid_trajectory_has_no_token_advantages(tmp_path: Path) -> None:
         ([MASKS[0], [1, None], MASKS[2]], "dump.jsonl:2: mask holds null, expected 0 and 1"),
         (
             [MASKS[0], [1, 0, 1], MASKS[2]],
-            "dump.jsonl:2: mask has 2 runs of generated tokens, expected one for each of the 1",
+            "dump.jsonl:2: mask has 2 runs of generated tokens, expected one for each of 1 turn",
         ),
     ],
 )

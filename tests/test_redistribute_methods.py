@@ -194,12 +194,13 @@ def test_bad_values_are_placed(bench: Bench, name: str, values: list[object], me
     assert message in caught.value.message
 
 
-def test_violation_without_an_error_keeps_its_base(bench: Bench) -> None:
+def test_violation_without_an_error_gets_what_the_lowest_failure_gets(bench: Bench) -> None:
+    """Two failures of one kind get 0.08 less than their base of -0.4, and it is one too."""
     dump = [*full_dump(), attempt("x", resolved=True, format_ok=True, error_class=None, process_score=1)]
     cheat = {"trajectory_id": "x", "tier": None, "rank": None, "flags": {"integrity_violation": True}}
     ranking = {**RANKING, "candidates": [*RANKING["candidates"], cheat]}
     bench.run(dump, [ranking], method="edas", assignments=("scale=none",))
-    assert bench.column() == pytest.approx([0.6, 0.6, -0.48, -0.48, -0.4])
+    assert bench.column() == pytest.approx([0.6, 0.6, -0.48, -0.48, -0.48])
 
 
 def test_penalties_alone_share_the_passes_total(bench: Bench) -> None:
@@ -380,10 +381,10 @@ def test_cap_of_the_table_holds_unless_a_flag_says_otherwise(
     (tmp_path / "own.toml").write_text(TABLE)
     result = bench.run(SEED, [RANKING], **{"tiers": str(tmp_path / "own.toml"), **flags})
     record = result.to_record()
-    assert (record["cap"], record["limit"], record["cap_from"]) == expected
+    assert (*record["options"].values(), record["cap_from"]) == expected
     shown = redistribute_table(result)
     assert told in str(next(iter(shown.columns[1].cells)))
-    top = {"waterfill": result.cap.limit, "bounded": 1.5, "none": 5 / 3}[str(record["cap"])]
+    top = {"waterfill": result.cap.limit, "bounded": 1.5, "none": 5 / 3}[str(record["options"]["cap"])]
     assert bench.column()[0] == pytest.approx(0.5 * top)
 
 
@@ -482,6 +483,22 @@ def test_settings_that_make_no_sense_are_refused(bench: Bench, settings: Record,
     with pytest.raises(UsageError) as caught:
         bench.run(SEED, **settings)
     assert caught.value.message.startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("assignment", "hint"),
+    [
+        ("epsilon=1", "epsilon is an option of grpo"),
+        ("cap=paper", "leave --set out"),
+        ("nothing=1", "leave --set out"),
+    ],
+)
+def test_an_option_of_another_method_is_told_where_it_belongs(
+    bench: Bench, assignment: str, hint: str
+) -> None:
+    with pytest.raises(UsageError, match="method rloo has no options to set") as caught:
+        bench.run(SEED, method="rloo", assignments=(assignment,))
+    assert (caught.value.hint or "").startswith(hint)
 
 
 def test_presets_of_trainers(bench: Bench) -> None:

@@ -67,7 +67,7 @@ def test_the_conversation_is_shown_whole_on_request(rankings, gagar):
 
 def test_json_is_one_object_with_ranking_contexts_and_conversation(rankings, gagar):
     record = json.loads(gagar("show", rankings, GROUP, str(DEMO), "--conversation", "--json").stdout)
-    assert record.keys() == {"ranking", "contexts", "conversation"}
+    assert record.keys() == {"schema_version", "ranking", "contexts", "conversation"}
     assert record["ranking"]["group_id"] == GROUP
     assert {"text", "is_cited"} == record["contexts"][0]["lines"][0].keys()
 

@@ -1,6 +1,7 @@
 """`gagar stats` from file to numbers and tables."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from gagar_cli import cli
+from gagar_cli.core.dump_statistics import OF_RANKINGS
+from gagar_cli.core.spending import Spending
 from gagar_cli.errors import InputError, UsageError
 from gagar_cli.stats import StatsSettings, run
 
@@ -74,8 +77,7 @@ def test_numbers_of_a_dump_and_its_rankings(tmp_path: Path, suffix: str) -> None
     assert grading.scores["precision"] == {"1": 0, "2": 0, "3": 1, "4": 0, "5": 1}
     assert {name for name, count in grading.flags.items() if count} == {"regression"}
     # The first line was replaced, and its tokens were paid for.
-    assert (grading.n_lines, grading.n_calls, grading.n_checks, grading.seconds) == (2, 8, 4, 3.0)
-    assert grading.tokens == {"in": 200, "cached": 20, "out": 10}
+    assert (grading.n_lines, grading.spending) == (2, Spending(8, 4, 200, 20, 10, 3.0))
 
 
 def test_reasons_of_ungraded_groups(tmp_path: Path) -> None:
@@ -92,7 +94,7 @@ def test_violation_is_a_failure(tmp_path: Path) -> None:
     ranking = {"step": 1, "group_id": "g", "candidates": [cheat, scored("b", "T1", 5)]}
     result = run(StatsSettings(write(tmp_path / "d.jsonl", DUMP), write(tmp_path / "r.jsonl", [ranking])))
     assert result.whole.n_by_outcome == {"passed": 2, "failed": 2, "invalid": 1}
-    assert result.whole.n_by_outline["lone_pass"] == 1
+    assert result.whole.n_groups_by_kind["lone_pass"] == 1
 
 
 @pytest.mark.parametrize(("by", "names"), [("step", ["1", "2", "10"]), ("repo", ["(none)", "x/y", "z"])])
@@ -101,6 +103,23 @@ def test_parts_stand_in_their_order(tmp_path: Path, by: Any, names: list[str]) -
     assert list(result.parts) == names
     assert sum(part.n_trajectories for part in result.parts.values()) == len(DUMP)
     assert result.grading is None
+
+
+def test_what_only_rankings_tell_is_left_out_without_them(tmp_path: Path, gagar: Any) -> None:
+    dump = write(tmp_path / "d.jsonl", DUMP)
+    rankings = write(
+        tmp_path / "r.jsonl",
+        [{"step": 1, "group_id": "g", "candidates": [scored("a", "T1", 5), scored("b", "T2", 3)]}],
+    )
+    plain = gagar("stats", dump, "--by", "step").stdout
+    assert "rankable" in plain
+    assert "T1" not in plain
+    assert re.search(r"tokens +T1 +T2 +T3", gagar("stats", dump, rankings, "--by", "step").stdout)
+    record = json.loads(gagar("stats", dump, "--by", "step", "--json").stdout)
+    for part in (record, *record["parts"].values()):
+        assert [part[name] for name in OF_RANKINGS] == [None] * 4
+    ranked = json.loads(gagar("stats", dump, rankings, "--by", "step", "--json").stdout)
+    assert ranked["parts"]["1"]["n_candidates_by_tier"] == {"T1": 1, "T2": 1, "T3": 0}
 
 
 def test_column_that_splits_must_be_there(tmp_path: Path) -> None:

@@ -168,3 +168,20 @@ def test_rankings_that_grade_nothing_are_refused(settings: dict[str, Any], tmp_p
     (tmp_path / "rankings.jsonl").write_text("".join(json.dumps(row) + "\n" for row in lines))
     with pytest.raises(InputError, match=r"rankings.jsonl: ranks no group with passes and failures"):
         run(SweepSettings(**settings))
+
+
+def test_without_a_cap_there_is_no_limit(settings: dict[str, Any]) -> None:
+    records = [
+        each.to_record() for each in run(SweepSettings(**settings, limits=(1.1, 2.0), n_weights=0)).variants
+    ]
+    limits = {str(each["name"]): each["limit"] for each in records if each["axis"] in ("default", "cap")}
+    assert limits["none"] is None
+    assert (limits["flash"], limits["bounded 1.1"], limits["paper 2"]) == (1.5, 1.1, 2.0)
+
+
+def test_figures_of_a_variant_have_names_that_say_of_what_they_are(settings: dict[str, Any]) -> None:
+    (first, *_) = run(SweepSettings(**settings, n_weights=0)).variants
+    record = first.to_record()
+    compared = first.comparison
+    assert record["moved_share"] == compared.moved
+    assert (record["n_groups_with_other_best"], record["n_groups_with_tau_b"]) == (0, compared.n_with_tau)

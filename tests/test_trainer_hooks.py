@@ -137,6 +137,7 @@ def test_skyrl_spreads_our_rewards_over_tokens_and_measures_its_own(bench: Bench
     made, uids = trainer.postprocess_generator_output(output, ["u", "u"])
     assert (made["rewards"], uids) == ([[0.0, 10.0], [11.0]], ["u", "u"])
     assert trainer.all_metrics["reward/avg_raw_reward"] == 0.5
+    assert trainer.all_metrics["gagar/graded_share"] == 0.25
 
 
 class Array(np.ndarray):
@@ -168,12 +169,14 @@ def test_trl_calls_the_reward_function_by_its_names(bench: Bench) -> None:
     reward = bench.load("trl_rewards").make_gagar_reward(lambda completion, task: completion == "good")
     trainer = code.GRPOTrainer()
     trainer.accelerator, trainer.state, trainer.environments = SimpleNamespace(device="cpu"), None, None
-    trainer._log_completion_extra = trainer._log_metric = lambda *_: None
+    logged: dict[str, float] = {}
+    trainer._log_completion_extra, trainer._log_metric = lambda *_: None, logged.__setitem__
     trainer.reward_funcs, trainer.reward_processing_classes = [reward], [None]
     trainer.reward_func_names = [reward.__name__]
     inputs = [{"prompt": "p", "task_id": "t"}] * 2
     rewards = trainer._calculate_rewards(inputs, ["p", "p"], ["good", "bad"], [[1], [2]])
     assert rewards.tolist() == [[10.0], [11.0]]
+    assert logged["gagar/graded_share"] == 0.25
     assert [record["resolved"] for record in bench.records] == [True, False]
 
 
@@ -189,4 +192,6 @@ def test_openrlhf_has_what_the_example_reads_of_a_sample() -> None:
     assert "self.experience_maker = RemoteExperienceMaker(" in trainer  # the name that the example replaces
     maker = source("openrlhf==0.11.2", "openrlhf/trainer/ppo_utils/experience_maker.py").read_text()
     assert '["reinforce_baseline", "dr_grpo"]' in maker
+    actor = source("openrlhf==0.11.2", "openrlhf/trainer/ray/ppo_actor.py").read_text()
+    assert "for k, v in experience.info.items():" in actor  # what is logged
     assert "reshape(-1, args.rollout.n_samples_per_prompt)" in maker

@@ -18,18 +18,26 @@ out = rest[rest.index("-o") + 1]
 records = [json.loads(line) for line in open(dump)]
 if command == "grade":
     open(out, "w").write("x")
+    print(json.dumps({"spending": {"n_input_tokens": 700, "n_output_tokens": 30}}))
     sys.exit(GRADE_EXIT)
 rows = [
     {
         "group_id": each["group_id"], "trajectory_id": each["trajectory_id"],
-        "advantage": None if each.get("infra_failure") else number / 4,
+        "advantage": None if each.get("infra_failure") else number / 4, "advantage_base": 0.25,
         "reward_equivalent": None if each.get("infra_failure") else 10 + number,
     }
     for number, each in enumerate(records)
 ]
 open(out, "w").write("".join(json.dumps(row) + "\\n" for row in rows))
+counts = {"n_graded": 1, "n_skipped": 2, "n_ungraded": 1, "n_eligible": 2, "n_integrity_violations": 3}
+print(json.dumps({**counts, "n_left_by_reason": {"endpoint": 1}, "capped_share": None}))
 """
 """Credits of rollout i: advantage i/4, reward 10 + i."""
+METRICS = {
+    "gagar/graded_share": 0.25, "gagar/ungraded_share": 0.5, "gagar/capped_share": 0.0, "gagar/violations": 3,
+    "gagar/tokens_in": 700, "gagar/tokens_out": 30,
+}  # fmt: skip
+"""Without the share that moved, which depends on the number of rollouts."""
 
 
 class Bench:
@@ -100,31 +108,6 @@ class Tensor(list):  # type: ignore[type-arg]
         return sum(self)
 
 
-def test_step_grades_and_redistributes_for_real(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GAGAR_COMMAND", f"{sys.executable} -m gagar_cli")
-    monkeypatch.setenv("GAGAR_GRADE_FLAGS", "--model offline --sandbox inspect-only")
-    monkeypatch.setenv("GAGAR_FOLDER", str(tmp_path))
-    monkeypatch.syspath_prepend(str(TRAINERS))
-    demo = Path(__file__).resolve().parents[1] / "gagar_cli" / "demo_data" / "demo-rollouts.jsonl"
-    records = [json.loads(line) for line in demo.read_text().splitlines()]
-    chosen = [record for record in records if record["group_id"] == records[0]["group_id"]]
-    made = importlib.import_module("gagar_step").redistribute_step(chosen)
-    known = [(credit.advantage, credit.reward) for credit in made if credit.advantage is not None]
-    mean = sum(reward for _, reward in known) / len(known)
-    assert [reward - mean for _, reward in known] == pytest.approx([advantage for advantage, _ in known])
-    passed = {advantage for (advantage, _), record in zip(known, chosen, strict=False) if record["resolved"]}
-    assert len(passed) > 1
-
-
-def test_step_without_a_graded_group_keeps_plain_advantages_and_a_bad_dump_stops_it(bench: Bench) -> None:
-    step = bench.load("gagar_step")
-    bench.install(grade_exit=1)
-    assert step.redistribute_step([{"group_id": "1", "trajectory_id": "2", "resolved": True}]) == [(0.0, 10)]
-    bench.install(grade_exit=3)
-    with pytest.raises(Exception, match="returned non-zero exit status 3"):
-        step.redistribute_step([{"group_id": "1", "trajectory_id": "2"}])
-
-
 def test_slime_gets_advantages_for_all_samples(bench: Bench) -> None:
     def sample(number: int, run: int | None, status: str, *, removed: bool = False) -> SimpleNamespace:
         return SimpleNamespace(
@@ -147,7 +130,12 @@ def test_trl_gets_rewards_one_a_completion(bench: Bench) -> None:
     reward_function = module.make_gagar_reward(lambda completion, task: completion == "good")
     assert reward_function.__name__ == "gagar_reward"  # TRL logs under it
     completions = ["good", "bad", "good"]
-    rewards = reward_function(["p"] * 3, completions, [[1]] * 3, task_id=["t", "t", "u"], trainer_state=None)
+    logged: dict[str, float] = {}
+    rewards = reward_function(
+        ["p"] * 3, completions, [[1]] * 3, task_id=["t", "t", "u"], trainer_state=None, log_metric=logged.__setitem__
+    )  # fmt: skip
+    # |0 − 1/4| + 0 + |2/4 − 1/4| over two, of 3/4.
+    assert logged == METRICS | {"gagar/moved_share": pytest.approx(1 / 3)}
     assert rewards == [10, 11, 12]
     assert [record["trajectory_id"] for record in bench.records] == ["t-1", "t-2", "u-1"]
     assert [record["resolved"] for record in bench.records] == [True, False, True]
@@ -172,6 +160,9 @@ def test_skyrl_trainer_replaces_rewards_before_its_base_class_sees_them(bench: B
     class RayPPOTrainer:
         tokenizer = SimpleNamespace(decode=str)
 
+        def __init__(self) -> None:
+            self.all_metrics: dict[str, float] = {}
+
         def postprocess_generator_output(self, generator_output: Any, uids: Any, *measured: Any) -> Any:
             return generator_output["rewards"], uids, measured
 
@@ -184,7 +175,9 @@ def test_skyrl_trainer_replaces_rewards_before_its_base_class_sees_them(bench: B
         skyrl__train__utils={"initialize_ray": None},
     )
     output = {"rewards": [1.0, 0.0], "response_ids": [[1], [2]], "loss_masks": None}
-    made = module.GagarTrainer().postprocess_generator_output(output, ["u", "u"])
+    trainer = module.GagarTrainer()
+    made = trainer.postprocess_generator_output(output, ["u", "u"])
+    assert trainer.all_metrics == METRICS | {"gagar/moved_share": 0.25}
     assert made == ([10, 11], ["u", "u"], (output, ["u", "u"]))
     made = module.GagarTrainer().postprocess_generator_output(output, ["u", "u"], {"rewards": [0.0]}, ["v"])
     assert made[2] == ({"rewards": [0.0]}, ["v"])
@@ -228,7 +221,9 @@ def test_verl_trainer_writes_rewards_to_the_last_token_of_every_output(bench: Be
     batch = SimpleNamespace(keys=["u_0_10", "u_0_9", "u_1_0"], partition_id="train")
     assert registered["gagar"] is module.GagarTrainer
     # Two outputs of one session, the last one first, then another session: two attempts.
-    assert module.GagarTrainer()._compute_advantage(batch, {}) == [[0.0, 11], [0.0, 11], [10]]
+    metrics: dict[str, float] = {}
+    assert module.GagarTrainer()._compute_advantage(batch, metrics) == [[0.0, 11], [0.0, 11], [10]]
+    assert metrics == METRICS | {"gagar/moved_share": 0.25}
     assert [(r["trajectory_id"], r["reward"], r.get("model_patch")) for r in bench.records] == [
         ("u_1", 0.0, None),
         ("u_0", 1.0, "p0"),
@@ -249,12 +244,14 @@ def test_openrlhf_maker_replaces_rewards_in_the_order_of_the_prompts(bench: Benc
     )
     experiences = [
         SimpleNamespace(
-            index=[3, 0], rewards=Tensor([1, 0]), prompts=["q", "p"], labels=['{"repo": "a/b"}', "x"]
+            index=[3, 0], rewards=Tensor([1, 0]), prompts=["q", "p"], labels=['{"repo": "a/b"}', "x"], info={}
         ),
-        SimpleNamespace(index=[1, 2], rewards=Tensor([1, 1]), prompts=["p", "q"], labels=[None, ""]),
+        SimpleNamespace(index=[1, 2], rewards=Tensor([1, 1]), prompts=["p", "q"], labels=[None, ""], info={}),
     ]
     made = module.GagarExperienceMaker().compute_advantages_and_returns(experiences)
     assert made == [[10, 11], [12, 13]]
+    expected = METRICS | {"gagar/moved_share": 0.5}
+    assert experiences[1].info == {name: [value] * 2 for name, value in expected.items()}
     assert [(r["group_id"], r["trajectory_id"]) for r in bench.records] == [
         ("1", "3"),
         ("0", "0"),

@@ -33,9 +33,13 @@ class GagarExperienceMaker(RemoteExperienceMaker):
             }
             label = experience.labels[row]
             records.append(record | (json.loads(label) if label and label.lstrip().startswith("{") else {}))
-        for (experience, row), credit in zip(rows, redistribute_step(records), strict=True):
+        metrics = {}
+        for (experience, row), credit in zip(rows, redistribute_step(records, metrics), strict=True):
             if credit.reward is not None:
                 experience.rewards[row] = credit.reward
+        for experience in experiences:  # OpenRLHF logs the mean of each entry of `info`
+            for name, value in metrics.items():
+                experience.info[name] = experience.rewards.new_tensor([value] * len(experience.index))
         return super().compute_advantages_and_returns(experiences)
 
 

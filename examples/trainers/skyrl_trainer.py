@@ -21,7 +21,7 @@ class GagarTrainer(RayPPOTrainer):
     def postprocess_generator_output(
         self, generator_output, uids, metrics_generator_output=None, metrics_uids=None
     ):
-        """The same output with other rewards; SkyRL's metrics stay those of its own."""
+        """The same output with other rewards; SkyRL's metrics stay those of its own, ours are added."""
         rewards = generator_output["rewards"]
         if rewards and isinstance(rewards[0], list):
             raise ValueError("rewards a token are not supported: turn off step_wise_trajectories")
@@ -36,7 +36,7 @@ class GagarTrainer(RayPPOTrainer):
                 zip(uids, rewards, generator_output["response_ids"], strict=True)
             )
         ]
-        credited = redistribute_step(records)
+        credited = redistribute_step(records, self.all_metrics)
         # An invalid rollout keeps its reward here: SkyRL masks it by its loss mask.
         replaced = [
             old if new.reward is None else new.reward for old, new in zip(rewards, credited, strict=True)

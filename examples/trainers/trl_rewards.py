@@ -34,6 +34,11 @@ def make_gagar_reward(passes):
                     "messages": messages,
                 }
             )
-        return [credit.reward for credit in redistribute_step(records)]
+        metrics = {}
+        credited = redistribute_step(records, metrics)
+        if "log_metric" in kwargs:
+            for name, value in metrics.items():
+                kwargs["log_metric"](name, value)
+        return [credit.reward for credit in credited]
 
     return gagar_reward

@@ -36,7 +36,7 @@ class GagarTrainer(PPOTrainerSync):
             }
             for session, row in last.items()
         ]
-        credited = dict(zip(last, redistribute_step(records), strict=True))
+        credited = dict(zip(last, redistribute_step(records, metrics), strict=True))
         replaced = []
         for session, score in zip(sessions, scores, strict=True):
             reward = credited[session].reward

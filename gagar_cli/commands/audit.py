@@ -44,7 +44,6 @@ from gagar_cli.commands.options import (
 )
 from gagar_cli.commands.rules_options import Integrity, IntegrityVotes, Mode, Repeats, RubricFile, rules
 from gagar_cli.console import print_result, progress_bar, write_note, write_summary
-from gagar_cli.core.text import counted
 from gagar_cli.errors import GagarError, GateError, UsageError
 from gagar_cli.grader.loop import GroupLimits
 from gagar_cli.group_grading import GroupGraderSettings
@@ -197,6 +196,7 @@ def audit(
             call_seconds=call_seconds,
             call_attempts=call_attempts,
             concurrency=concurrency,
+            model_flag="--judge-model",
         )
         for judge in judges
     ]
@@ -272,7 +272,7 @@ def _print(result: AuditResult, *, as_json: bool, quiet: bool) -> None:
             print_result(table)
     if result.n_tasks["ungraded"] and not result.n_tasks["judged"]:
         raise GagarError(
-            f"none of {counted(result.n_tasks['sampled'], 'task')} was judged, most often: {result.ungraded_reasons[0]}",
+            f"no task was judged, {result.n_tasks['ungraded']:,} ungraded, most often: {result.ungraded_reasons[0]}",
             "the same command tries again those that the endpoint, the sandbox or a budget failed",
         )
     unmet = [gate.describe() for gate in result.gates if not gate.is_met]

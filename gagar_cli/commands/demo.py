@@ -43,5 +43,15 @@ def demo(
     for table in (*demo_tables(result), grade_table(result.graded), redistribute_table(result.redistributed)):
         print_result(table)
     write_line("The grader is the rule-based offline model, not a language model. Written:")
-    write_line(f"  {output / use_case.RANKINGS_NAME}  {output / use_case.ADVANTAGES_NAME}")
-    write_line("Next, your own dump: `gagar grade --help`; what this machine can sandbox: `gagar doctor`.")
+    inputs = (use_case.DUMP_NAME, f"{use_case.REPOSITORIES_NAME}/")
+    made = (use_case.RANKINGS_NAME, use_case.ADVANTAGES_NAME)
+    write_line("  " + "  ".join(f"{output}/{name}" for name in (*inputs, *made)))
+    write_line(
+        f"Next, the same by hand in {output}/, and with a model of your own (`--base-url`, `--model`):"
+    )
+    write_line("  gagar grade rollouts.jsonl --model offline --repos repos/ -o rankings.jsonl")
+    write_line("  gagar redistribute rollouts.jsonl --rankings rankings.jsonl -o advantages.parquet")
+    write_line(
+        "What proves a place: `gagar show demo-rankings.jsonl shelfmark__shelfmark-44`; "
+        "what this machine can sandbox: `gagar doctor`."
+    )

@@ -3,8 +3,8 @@
 import json
 import os
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
+from typing import Annotated, Any, Literal, NoReturn
+from urllib.parse import SplitResult, urlsplit
 
 import typer
 
@@ -64,13 +64,14 @@ def endpoint_settings(
     call_attempts: int,
     concurrency: int,
     protocol: Literal["auto", "tools", "json-schema", "text"] = "auto",
+    model_flag: str = "--model",
 ) -> EndpointSettings:
-    """The endpoint's settings from the flags and the environment.
+    """The endpoint's settings from the flags and the environment; `model_flag` is what named the model.
 
     Raises:
         UsageError: an address, a key, a header or a body that cannot be used.
     """
-    address = _check_url(base_url, model)
+    address = _check_url(base_url, model, model_flag)
     return EndpointSettings(
         model=model,
         base_url=address,
@@ -87,7 +88,7 @@ def endpoint_settings(
     )
 
 
-def _check_url(base_url: str | None, model: str) -> str | None:
+def _check_url(base_url: str | None, model: str, model_flag: str) -> str | None:
     # The offline model leaves this process only where the command line says so.
     if model != OFFLINE_MODEL:
         base_url = base_url or os.environ.get("OPENAI_BASE_URL")
@@ -95,10 +96,11 @@ def _check_url(base_url: str | None, model: str) -> str | None:
         return None
     if base_url is None:
         raise UsageError(
-            f"--model {model} needs --base-url", "`--model offline` is the rule-based grader that needs none"
+            f"{model_flag} {model} needs --base-url",
+            f"`{model_flag} {OFFLINE_MODEL}` is the rule-based grader that needs none",
         )
-    parts = urlsplit(base_url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    parts = _split(base_url)
+    if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
         raise UsageError(
             "--base-url is not an http or https address", "for example `http://127.0.0.1:8000/v1`"
         )
@@ -107,6 +109,13 @@ def _check_url(base_url: str | None, model: str) -> str | None:
             "--base-url holds credentials", "put the key into the variable that `--api-key-env` names"
         )
     return base_url
+
+
+def _split(address: str) -> SplitResult | None:
+    try:
+        return urlsplit(address)
+    except ValueError:
+        return None  # such as brackets that are not closed
 
 
 def _read_key(variable: str, base_url: str | None) -> str | None:
@@ -128,12 +137,16 @@ def _parse_object(text: str | None) -> Mapping[str, Any]:
     if text is None:
         return {}
     try:
-        value = json.loads(text)
+        value = json.loads(text, parse_constant=_refuse_constant)
     except ValueError as error:
         raise UsageError(f"--extra-body is not JSON: {error}") from error
     if not isinstance(value, dict):
         raise UsageError("--extra-body is no JSON object", "for example `--extra-body '{\"top_k\": 20}'`")
     return value
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"it holds {name}")
 
 
 def _parse_headers(values: list[str] | None) -> Mapping[str, str]:

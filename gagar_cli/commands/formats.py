@@ -47,10 +47,11 @@ def formats(
         for each in FORMATS.values()
     }
     if name is None:
-        write_summary(formats_table(records), records, as_json=as_json)
+        write_summary(formats_table(records), {"formats": records}, as_json=as_json)
         return
     if name not in records:
         near = nearest_format(name)
         hint = f"the nearest is {near}" if near else f"one of {', '.join(records)}"
         raise UsageError(f"no format is named {name!r}", hint)
-    write_summary(mapping_table(name, records[name]), {name: records[name]}, as_json=as_json)
+    shown = {"formats": {name: records[name]}}
+    write_summary(mapping_table(name, records[name]), shown, as_json=as_json)

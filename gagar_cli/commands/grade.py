@@ -29,6 +29,7 @@ from gagar_cli.commands.follow_options import (
     RegradeLate,
     follow_options,
 )
+from gagar_cli.commands.grading_gates import refuse_shortfalls, shortfalls
 from gagar_cli.commands.options import (
     DumpFormat,
     Dumps,
@@ -38,6 +39,7 @@ from gagar_cli.commands.options import (
     GroupBy,
     JoinFiles,
     Json,
+    MinGraded,
     OnBadRecord,
     Overwrite,
     PassThreshold,
@@ -58,8 +60,8 @@ from gagar_cli.commands.rules_options import (
     rules,
 )
 from gagar_cli.console import progress_bar, write_note, write_summary
-from gagar_cli.errors import GagarError, GateError, UsageError
-from gagar_cli.grader.endpoint import OFFLINE_MODEL, UNREACHABLE_HINT
+from gagar_cli.errors import UsageError
+from gagar_cli.grader.endpoint import OFFLINE_MODEL
 from gagar_cli.grader.loop import GroupLimits
 from gagar_cli.grading_summary import GradeResult
 from gagar_cli.progress import ProgressCallback
@@ -125,6 +127,7 @@ def grade(
     regrade_late: RegradeLate = False,
     ledger: opts.LedgerPath = None,
     max_ungraded: opts.MaxUngraded = None,
+    min_graded: MinGraded = None,
     fields: Fields = None,
     explode: Explode = None,
     group_by: GroupBy = None,
@@ -235,12 +238,12 @@ def grade(
         if settings.ledger_path is not None:
             write_note("interrupted: groups that were done are kept, the same command goes on")
         raise
-    for note in (f"sandbox: {result.sandbox}: {result.sandbox_reason}", *result.notes):
+    for note in (f"sandbox: {result.sandbox}: {result.sandbox_reason}", *result.notes, *shortfalls(result)):
         write_note(f"note: {note}", quiet=quiet)
     write_summary(
         grade_table(result), result.to_record(), as_json=as_json, to_stderr=output == "-", quiet=quiet
     )
-    _refuse_shortfalls(result, max_ungraded)
+    refuse_shortfalls(result, max_ungraded, min_graded)
 
 
 def _run(
@@ -260,27 +263,3 @@ def _tell_estimate(settings: use_case.GradeSettings, *, as_json: bool, quiet: bo
     for note in found.notes:
         write_note(f"note: {note}", quiet=quiet)
     write_summary(estimate_table(found), found.to_record(), as_json=as_json, to_stderr=False, quiet=quiet)
-
-
-def _refuse_shortfalls(result: GradeResult, max_ungraded: float | None) -> None:
-    """The exit code of a run that ended by itself.
-
-    Raises:
-        GagarError: a budget left groups over, or none was graded.
-        GateError: too many are ungraded.
-    """
-    if result.n_ungraded and not result.n_graded:
-        again = "the same command tries again those that the endpoint, the sandbox or a budget failed"
-        raise GagarError(
-            f"none of {result.n_ungraded} eligible groups was graded, most often: {result.ungraded_reasons[0]}",
-            f"{UNREACHABLE_HINT}; {again}" if "connection failed" in result.ungraded_reasons[0] else again,
-        )
-    if max_ungraded is not None and result.ungraded_share > max_ungraded:
-        raise GateError(
-            f"{result.ungraded_share:.1%} of the groups are ungraded, more than --max-ungraded {max_ungraded:.1%}"
-        )
-    if result.stopped is not None:
-        raise GagarError(
-            f"{result.stopped}: {result.n_not_reached:,} groups are left",
-            "what is done is kept: the same command with a larger budget goes on",
-        )

@@ -59,6 +59,10 @@ JoinFiles = Annotated[
 PassThreshold = Annotated[
     float, typer.Option("--pass-threshold", help="smallest reward that passes, where there is no `resolved`")
 ]
+MinGraded = Annotated[
+    int | None,
+    typer.Option("--min-graded", metavar="N", min=1, help="exit 4 where fewer groups than this are graded"),
+]
 OnBadRecord = Annotated[
     Literal["fail", "skip"],
     typer.Option("--on-bad-record", help="stop at a bad record, or skip and count it"),

@@ -22,7 +22,7 @@ def override(
     trajectory: Annotated[str, typer.Argument(metavar="TRAJECTORY", help="the candidate's trajectory_id")],
     tier: Annotated[
         Literal["T1", "T2", "T3", "violation"],
-        typer.Option("--tier", help="where it belongs; violation makes its reward 0"),
+        typer.Option("--tier", help="where it belongs; violation makes its reward that of a failure"),
     ],
     reason: Annotated[str, typer.Option("--reason", help="why it is corrected, kept in the rankings")],
     author: Annotated[

@@ -13,6 +13,7 @@ from gagar_cli.commands.options import (
     GroupBy,
     JoinFiles,
     Json,
+    MinGraded,
     OnBadRecord,
     Overwrite,
     PassThreshold,
@@ -20,13 +21,22 @@ from gagar_cli.commands.options import (
     read_options,
 )
 from gagar_cli.console import progress_bar, write_note, write_summary
+from gagar_cli.core.estimators import METHODS
 from gagar_cli.core.integrity_action import IntegrityAction
+from gagar_cli.core.text import counted
 from gagar_cli.errors import GagarError, GateError, UsageError
 from gagar_cli.redistribution_summary import RedistributeResult
 from gagar_cli.tables_redistribution import redistribute_table
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
-_CHECK_HINT = "--cap bounded keeps all invariants; the paper's cap and most other methods do not, by design"
+_REWARDS_HINT = (
+    "failures keep what their `reward` gives them: where it is near that of a pass, a `--limit` nearer to 1 moves less; "
+    "where it is at odds with `resolved`, no cap mends that"
+)
+_CHECK_HINT = (
+    "--method gagar with --cap bounded keeps sums, failures and order; the paper's cap and most other methods do not, "
+    "by design"
+)
 
 
 @app.command()
@@ -107,7 +117,8 @@ def redistribute(
     integrity_action: Annotated[
         IntegrityAction,
         typer.Option(
-            "--integrity-action", help="what a confirmed violation gets: reward 0, T3, or no change"
+            "--integrity-action",
+            help="what a confirmed violation gets: a failure's reward, T3, or no change",
         ),
     ] = "zero",
     dynamic_sampling: Annotated[
@@ -135,6 +146,7 @@ def redistribute(
         float | None,
         typer.Option("--max-ungraded", min=0, max=1, help="exit 4 above this share of ungraded groups"),
     ] = None,
+    min_graded: MinGraded = None,
     fields: Fields = None,
     explode: Explode = None,
     group_by: GroupBy = None,
@@ -163,6 +175,8 @@ def redistribute(
         raise UsageError(
             f"--cap and --paper are not for --method {method}", "gagar and gagar-reward are capped"
         )
+    if not (rankings and {"factors", "order", "process_score"} & set(METHODS[method].needs)):
+        _refuse_gates(method, max_ungraded, min_graded, has_rankings=rankings is not None)
     settings = use_case.RedistributeSettings(
         dumps=tuple(dumps),
         rankings=rankings,
@@ -199,21 +213,38 @@ def redistribute(
         )
     with progress_bar("redistributing", quiet=quiet) as progress:
         result = use_case.run(settings, progress)
-    for note in result.report.notes:
+    for note in (*result.report.notes, *result.shortfalls):
         write_note(f"note: {note}", quiet=quiet)
     table = None if as_json else redistribute_table(result)
     write_summary(table, result.to_record(), as_json=as_json, to_stderr=output == "-", quiet=quiet)
     if result.n_broken_groups:
-        where = f"{result.n_broken_groups:,} of {sum(result.n_groups.values()):,} groups"
+        where = f"{result.n_broken_groups:,} of {counted(sum(result.n_groups.values()), 'group')}"
         listed = "\n".join(result.breaches)
-        raise GateError(f"--check: an invariant is broken in {where}\n{listed}", _CHECK_HINT)
-    if result.basis == "rankings":
-        _check_grading(result, max_ungraded)
+        is_exact = method == "dr-grpo" or (method == "gagar" and result.cap.cap != "paper")
+        hint = _REWARDS_HINT if is_exact else _CHECK_HINT
+        raise GateError(f"--check: an invariant is broken in {where}\n{listed}", hint)
+    if result.basis == "rankings" or min_graded is not None:
+        _check_grading(result, max_ungraded, min_graded)
 
 
-def _check_grading(result: RedistributeResult, max_ungraded: float | None) -> None:
+def _refuse_gates(
+    method: str, max_ungraded: float | None, min_graded: int | None, *, has_rankings: bool
+) -> None:
+    """Gates on grading where there is none to look at."""
+    for flag, value in (("--max-ungraded", max_ungraded), ("--min-graded", min_graded)):
+        if value is not None:
+            why = f"--method {method} reads no rankings" if has_rankings else "there are no --rankings"
+            raise UsageError(f"{flag} counts groups that rankings move, and {why}", f"leave {flag} out")
+
+
+def _check_grading(result: RedistributeResult, max_ungraded: float | None, min_graded: int | None) -> None:
     """Tell by the exit code where grading did not reach what it should; the output stands."""
     rate = result.ungraded_rate
+    if min_graded is not None:
+        # It brings the grader with it, which a redistribution has no other use for.
+        from gagar_cli.commands.grading_gates import refuse_too_few
+
+        refuse_too_few(result.n_groups["graded"], min_graded)
     if max_ungraded is not None and rate is not None and rate > max_ungraded:
         raise GateError(f"{rate:.1%} of the groups are ungraded, more than --max-ungraded {max_ungraded:.1%}")
     if rate == 1.0:

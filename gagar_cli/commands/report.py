@@ -1,6 +1,5 @@
 """`gagar report`: flags to settings, one call, print the result."""
 
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -38,4 +37,4 @@ def report(
     """
     settings = use_case.ReportSettings(rankings, output, advantages, title, max_groups, overwrite)
     found = use_case.run(settings)
-    write_summary(key_value_table("report", report_facts(found)), asdict(found), as_json=as_json)
+    write_summary(key_value_table("report", report_facts(found)), found.to_record(), as_json=as_json)

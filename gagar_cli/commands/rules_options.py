@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from gagar_cli.core.rubric import PAPER
+from gagar_cli.errors import UsageError
 from gagar_cli.grader.rules import GradingRules, IntegrityScope
 from gagar_cli.grader.rules import Mode as JudgingMode
 from gagar_cli.io.rubrics import read_rubric
@@ -57,8 +58,10 @@ def rules(
     """How groups are graded, from the flags.
 
     Raises:
-        UsageError: the rubric cannot be read, or is none.
+        UsageError: the rubric cannot be read, or is none, or `--repeat-share` has no repeats to share.
     """
+    if repeat_share != 1.0 and repeats == 1:
+        raise UsageError("--repeat-share is for --repeats", "for example `--repeats 2 --repeat-share 0.1`")
     return GradingRules(
         mode=mode,
         rubric=read_rubric(rubric) if rubric is not None else PAPER,

@@ -49,7 +49,7 @@ def sweep(
     integrity_action: Annotated[
         IntegrityAction,
         typer.Option(
-            "--integrity-action", help="what a confirmed violation gets: reward 0, T3, or no change"
+            "--integrity-action", help="what a confirmed violation gets: a failure's reward, T3, or no change"
         ),
     ] = "zero",
     n_weights: Annotated[

@@ -43,9 +43,7 @@ def tiers(
         check_limit(limit)
     if name is None:
         records = {each: table.to_record() for each, table in BUILT_IN.items()}
-        write_summary(tier_tables_table(records), records, as_json=as_json, to_stderr=False, quiet=False)
+        write_summary(tier_tables_table(records), {"tiers": records}, as_json=as_json)
         return
     shown = show_table(name, read_tier_table(name), cap=cap, limit=limit)
-    write_summary(
-        tier_examples_table(shown), shown.to_record(), as_json=as_json, to_stderr=False, quiet=False
-    )
+    write_summary(tier_examples_table(shown), shown.to_record(), as_json=as_json)

@@ -61,4 +61,4 @@ def validate(
         lines = list(result.problems)
         if result.n_problems > len(lines):
             lines.append(f"… and {result.n_problems - len(lines):,} more")
-        raise InputError("\n".join(lines))
+        raise InputError("\n".join(lines), result.hint)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from gagar_cli.core.schema import ToolCall
-from gagar_cli.core.text import count_lines, fold_whitespace, shorten, split_lines
+from gagar_cli.core.text import count_lines, counted, fold_whitespace, shorten, split_lines
 
 MAX_ACTION_CHARS = 110
 _MAX_CALLS = 4
@@ -106,9 +106,9 @@ def _describe_file_call(verb: str, path: str, arguments: Mapping[str, Any]) -> s
     if old is not None:
         return f"edit {path} (-{count_lines(old)} +{count_lines(new or '')} lines)"
     if verb == "insert":
-        return f"edit {path}:{arguments.get('insert_line', '?')} (+{count_lines(new or '')} lines)"
+        return f"edit {path}:{arguments.get('insert_line', '?')} (+{counted(count_lines(new or ''), 'line')})"
     if whole is not None:
-        return f"create {path} ({count_lines(whole)} lines)"
+        return f"create {path} ({counted(count_lines(whole), 'line')})"
     if verb in _VIEW_NAMES:
         span = arguments.get("view_range") or arguments.get("line_number") or ""
         return f"view {path} {span if isinstance(span, (int, str, list)) else ''}".rstrip()
@@ -123,14 +123,14 @@ def _describe_command(text: str) -> str:
     match = _EDIT_LINES.match(lines[0].strip())
     if match:
         n_lines = sum(1 for line in lines[1:] if line.strip() != "end_of_edit")
-        return f"edit lines {match[1]}-{match[2]} ({n_lines} lines)"
+        return f"edit lines {match[1]}-{match[2]} ({counted(n_lines, 'line')})"
     if text.startswith("create ") and len(lines) == 1:
         return text.strip()
     mark = "" if lines[0].startswith("<") else "$ "
     first = mark + fold_whitespace(_CHANGES_DIRECTORY.sub("", lines[0][: 4 * MAX_ACTION_CHARS].strip()))
     if len(lines) == 1:
         return first
-    return f"{shorten(first, MAX_ACTION_CHARS - 20)} … (+{len(lines) - 1} lines)"
+    return f"{shorten(first, MAX_ACTION_CHARS - 20)} … (+{counted(len(lines) - 1, 'line')})"
 
 
 def _first(arguments: Mapping[str, Any], keys: Sequence[str]) -> str | None:

@@ -53,6 +53,8 @@ class Batch:
     """Mean of the advantages of a trajectory's turns, from `core/turn_methods.py`."""
     centred: tuple[DoubleDouble, DoubleDouble] | None = None
     """What `centre` makes of the rewards, where it is worked out already."""
+    is_violation: BoolArray | None = None
+    """Integrity violations, which are failures here; None for none."""
     shares: "tuple[Shares, IntArray] | None" = None
     """What `share` makes of it in `core/gagar.py`, likewise."""
 
@@ -60,6 +62,12 @@ class Batch:
     def is_subject(self) -> BoolArray:
         """Valid rows that a method may move or compare."""
         return self.is_valid if self.is_eligible is None else self.is_valid & self.is_eligible
+
+    @property
+    def is_honest_failure(self) -> BoolArray:
+        """Valid rows that did not pass their tests."""
+        is_failure = self.is_valid & ~self.is_passed
+        return is_failure if self.is_violation is None else is_failure & ~self.is_violation
 
     @property
     def base_and_mean(self) -> tuple[DoubleDouble, DoubleDouble]:

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from gagar_cli.core.figure_ranges import SHARES, range_of, range_of_difference
+from gagar_cli.core.intervals import Floats, Interval
 from gagar_cli.core.sampling import choose_of_each
 from gagar_cli.core.statistics import (
     Estimate,
-    Floats,
     detectable_effect,
     estimate_mean,
     sign_flip_p_value,
@@ -116,9 +117,6 @@ ATTEMPT_FIGURES: Mapping[str, AttemptFigure] = {
 }
 """The figures about all attempts of a task, passing or not; a pass is what the dump says."""
 
-SHARES = ("pass_rate", "tier_1_share", "tier_2_share", "tier_3_share")
-"""Figures that lie in [0, 1]."""
-
 
 def common_tasks(tasks: Sequence[JudgedTask], policies: Sequence[str]) -> list[JudgedTask]:
     """The tasks where each of the policies has a ranked attempt."""
@@ -196,7 +194,8 @@ def compare(
                 continue
             values[name] = (_mean(paired[:, 0], name, seed), _mean(paired[:, 1], name, seed))
             difference = paired[:, 1] - paired[:, 0]
-            differences[name] = _with_power(_mean(difference, "", seed), difference, seed=seed)
+            estimate = _estimate(difference, range_of_difference(name), seed)
+            differences[name] = _with_power(estimate, difference, seed=seed)
     return Comparison(
         first,
         second,
@@ -275,7 +274,11 @@ def _rate(shares: Floats, *, seed: int) -> Difference | None:
 
 def _mean(values: Floats, name: str, seed: int) -> Estimate:
     """The estimate of a figure that at least one task tells."""
-    estimate = estimate_mean(values, seed=seed, is_share=name in SHARES)
+    return _estimate(values, range_of(name), seed, is_share=name in SHARES)
+
+
+def _estimate(values: Floats, within: Interval, seed: int, *, is_share: bool = False) -> Estimate:
+    estimate = estimate_mean(values, seed=seed, is_share=is_share, within=within)
     assert estimate is not None  # noqa: S101 - there is a task
     return estimate
 

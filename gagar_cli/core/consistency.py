@@ -7,12 +7,14 @@ mean place in the ranking is the same for each place in which a candidate was sh
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import lru_cache
 from statistics import fmean
 from typing import Any, NamedTuple, cast
 
 from gagar_cli.core.agreement import kendall_tau_b, mean_pairwise_tau, places
 from gagar_cli.core.ranking import TIERS, GroupRanking
+from gagar_cli.core.summaries import renamed
 
 
 class ShownPlace(NamedTuple):
@@ -41,6 +43,37 @@ class Consistency:
     """Mean τ-b between shown place and place in the ranking: 0 by chance, positive where early places win."""
     by_place: tuple[ShownPlace, ...]
 
+    def to_record(self) -> dict[str, Any]:
+        """As JSON."""
+        names = {"shown": "shown_place", "n": "n_candidates"}
+        return {**asdict(self), "by_place": [renamed(place._asdict(), names) for place in self.by_place]}
+
+
+class ShownAt(NamedTuple):
+    """What became of one candidate."""
+
+    shown: int
+    place: float
+    chance: float
+
+
+@dataclass(frozen=True, slots=True)
+class RankingConsistency:
+    """What one ranking adds to the figures; small, as runs have many."""
+
+    is_repeated: bool = False
+    agreement: float | None = None
+    n_same_tiers: int = 0
+    """Pairs of gradings, by candidate, that give the same tier."""
+    n_tier_pairs: int = 0
+    effects: tuple[float | None, ...] = ()
+    """One a grading."""
+    by_shown: tuple[ShownAt, ...] = ()
+
+
+NOTHING_TOLD = RankingConsistency()
+_shown_at = lru_cache(maxsize=4096)(ShownAt)
+
 
 class _Grading(NamedTuple):
     place: dict[str, float]
@@ -50,33 +83,59 @@ class _Grading(NamedTuple):
 
 def measure_consistency(rankings: Iterable[GroupRanking]) -> Consistency:
     """The figures of a rankings file; rankings by people or other tools, which have no blind ids, do not count."""
-    agreements: list[float | None] = []
-    same_tier: list[bool] = []
+    return sum_up_consistency(map(consistency_of, rankings))
+
+
+def consistency_of(ranking: GroupRanking) -> RankingConsistency:
+    """What one ranking adds to the figures."""
+    if ranking.status != "graded":
+        return NOTHING_TOLD
+    gradings = [one for one in _gradings(ranking) if one.place]
+    is_repeated = len(gradings) > 1
+    same_tier = _tier_pairs(gradings) if is_repeated else []
     effects: list[float | None] = []
-    by_shown: dict[int, list[tuple[float, float]]] = defaultdict(list)
-    n_repeated = 0
-    for ranking in rankings:
-        if ranking.status != "graded":
-            continue
-        gradings = [one for one in _gradings(ranking) if one.place]
-        if len(gradings) > 1:
-            n_repeated += 1
-            agreements.append(mean_pairwise_tau([one.place for one in gradings]))
-            same_tier += _tier_pairs(gradings)
-        for one in gradings:
-            names = [name for name in one.place if name in one.shown]
-            effects.append(
-                kendall_tau_b([one.shown[name] for name in names], [one.place[name] for name in names])
-            )
-            for name in names:
-                by_shown[one.shown[name]].append((one.place[name], (len(one.place) + 1) / 2))
+    by_shown: list[ShownAt] = []
+    for one in gradings:
+        names = [name for name in one.place if name in one.shown]
+        effects.append(
+            kendall_tau_b([one.shown[name] for name in names], [one.place[name] for name in names])
+        )
+        chance = (len(one.place) + 1) / 2
+        by_shown += [_shown_at(one.shown[name], one.place[name], chance) for name in names]
+    return RankingConsistency(
+        is_repeated,
+        mean_pairwise_tau([one.place for one in gradings]) if is_repeated else None,
+        sum(same_tier),
+        len(same_tier),
+        tuple(effects),
+        tuple(by_shown),
+    )
+
+
+def sum_up_consistency(parts: Iterable[RankingConsistency]) -> Consistency:
+    """The figures of many rankings together."""
+    agreements: list[float | None] = []
+    effects: list[float | None] = []
+    by_shown: dict[int, list[ShownAt]] = defaultdict(list)
+    n_repeated = n_same_tiers = n_tier_pairs = 0
+    for part in parts:
+        n_repeated += part.is_repeated
+        if part.is_repeated:
+            agreements.append(part.agreement)
+        n_same_tiers += part.n_same_tiers
+        n_tier_pairs += part.n_tier_pairs
+        effects += part.effects
+        for one in part.by_shown:
+            by_shown[one.shown].append(one)
     return Consistency(
         n_repeated=n_repeated,
         rank_agreement=_mean(agreements),
-        tier_agreement=fmean(same_tier) if same_tier else None,
+        tier_agreement=n_same_tiers / n_tier_pairs if n_tier_pairs else None,
         place_effect=_mean(effects),
         by_place=tuple(
-            ShownPlace(shown, len(found), fmean(place for place, _ in found), fmean(by for _, by in found))
+            ShownPlace(
+                shown, len(found), fmean(one.place for one in found), fmean(one.chance for one in found)
+            )
             for shown, found in sorted(by_shown.items())
         ),
     )

@@ -13,11 +13,14 @@ from numpy.typing import NDArray
 
 from gagar_cli.core.batches import BoolArray, IntArray
 from gagar_cli.core.double_double import FloatArray
-from gagar_cli.core.grouping import outline_groups
+from gagar_cli.core.grouping import count_codes, outline_groups
 from gagar_cli.core.ranking import TIERS
+from gagar_cli.core.summaries import renamed
 
 OUTCOMES = ("passed", "failed", "invalid")
 FINDING_KINDS = ("patch", "turn", "test_output", "repo", "exec")
+OF_RANKINGS = ("n_candidates_by_tier", "weighted_scores", "n_findings_by_kind", "n_unproven")
+"""The names in a record that say nothing where nothing was ranked."""
 PASS_RATE_BINS = ("0%", *(f"{low}-{low + 10}%" for low in range(0, 100, 10)), "100%")
 """None passed; then tenths, each without its upper end but for the last, which has neither 0 nor 1; all passed."""
 
@@ -58,6 +61,21 @@ class Spread(NamedTuple):
     p90: float | None = None
     largest: float | None = None
 
+    def to_record(self) -> dict[str, float | None]:
+        """As JSON."""
+        return renamed(self._asdict(), {"n": "n_values", "largest": "max"})
+
+
+_NAMES = {
+    "n_by_outcome": "n_trajectories_by_outcome",
+    "pass_rates": "n_groups_by_pass_rate",
+    "passes_of_mixed": "n_mixed_groups_by_passes",
+    "truncated": "truncated_share",
+    "tiers": "n_candidates_by_tier",
+    "scores": "weighted_scores",
+    "findings": "n_findings_by_kind",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class DumpStatistics:
@@ -66,7 +84,7 @@ class DumpStatistics:
     n_trajectories: int
     n_by_outcome: dict[str, int]
     n_groups: int
-    n_by_outline: dict[str, int]
+    n_groups_by_kind: dict[str, int]
     """Groups by what they are: `eligible` (two passes or more beside a failure), and the reasons why not."""
     pass_rates: dict[str, int]
     """Groups with a valid trajectory, by the share that passed."""
@@ -93,19 +111,21 @@ class DumpStatistics:
 
     def to_record(self) -> dict[str, object]:
         """The numbers as a JSON object."""
-        record = {**asdict(self), "pass_rate": self.pass_rate}
-        for name in ("turns", "tokens", "scores"):
-            record[name] = {key: spread._asdict() for key, spread in getattr(self, name).items()}
-        return record
+        spreads = {
+            name: {key: spread.to_record() for key, spread in getattr(self, name).items()}
+            for name in ("turns", "tokens", "scores")
+        }
+        return renamed({**asdict(self), **spreads}, _NAMES) | {"pass_rate": self.pass_rate}
 
 
 def describe(observed: Observed) -> DumpStatistics:
     """The numbers of the given trajectories."""
-    codes, group = np.unique(observed.group, return_inverse=True)
-    n_groups = len(codes)
+    is_present = count_codes(observed.group) > 0
+    n_groups = int(np.count_nonzero(is_present))
+    group = observed.group if is_present.all() else (np.cumsum(is_present) - 1)[observed.group]
     outlines = outline_groups(group, observed.is_passed, ~observed.is_valid, n_groups)
-    n_passed = np.bincount(group[observed.is_passed], minlength=n_groups)
-    n_valid = np.bincount(group[observed.is_valid], minlength=n_groups)
+    n_passed = count_codes(group[observed.is_passed], n_groups)
+    n_valid = count_codes(group[observed.is_valid], n_groups)
     outcomes = {
         "passed": observed.is_passed,
         "failed": observed.is_valid & ~observed.is_passed,
@@ -118,7 +138,7 @@ def describe(observed: Observed) -> DumpStatistics:
         n_trajectories=len(group),
         n_by_outcome={name: int(chosen.sum()) for name, chosen in outcomes.items()},
         n_groups=n_groups,
-        n_by_outline=outlines.count_by_reason(),
+        n_groups_by_kind=outlines.count_by_reason(),
         pass_rates=_pass_rates(n_passed, n_valid),
         passes_of_mixed=_counts(n_passed[outlines.is_mixed]),
         turns={name: spread(observed.n_turns[chosen]) for name, chosen in outcomes.items()},
@@ -139,7 +159,8 @@ def spread(values: FloatArray) -> Spread:
     >>> spread(np.array([1.0, 3.0, np.nan]))
     Spread(n=2, mean=2.0, median=2.0, p90=2.8, largest=3.0)
     """
-    known = values[~np.isnan(values)]
+    is_unknown = np.isnan(values)
+    known = values[~is_unknown] if is_unknown.any() else values
     if not len(known):
         return Spread(0)
     median, p90 = np.quantile(known, [0.5, 0.9]).tolist()

@@ -11,6 +11,7 @@ import numpy as np
 
 from gagar_cli.core.batches import Batch, Estimate
 from gagar_cli.core.caps import PAPER_LIMIT, Cap
+from gagar_cli.core.double_double import FloatArray
 from gagar_cli.core.gagar import downweight, gagar, gagar_reward
 from gagar_cli.core.peers import EPSILON, Scale, dr_grpo, edas, grpo, papo, ranking_reward, recode, rloo
 from gagar_cli.core.turn_methods import EpisodeOver, summarise_turns
@@ -91,9 +92,35 @@ OPTION_NAMES = tuple(entry.name for entry in fields(Options))
 def estimate(name: str, batch: Batch, options: Options | None = None) -> Estimate:
     """The advantages of a batch by the method of that name; rows that are not eligible get the method's base.
 
-    The base is r − mean r for the methods that use factors, GRPO of the same scale for those that add to it.
+    The base is r − mean r for the methods that use factors, GRPO of the same scale for those that add to it. What a
+    method adds to a violation, or takes from the failures beside it, never puts the violation above any of them.
     """
-    options = options or Options()
+    return _with_violations_last(batch, _estimate(name, batch, options or Options()))
+
+
+def violation_bounds(batch: Batch, advantage: FloatArray) -> FloatArray:
+    """(n_groups,) the most that a violation may get: what the group's lowest-paid honest failure gets, and no more than 0."""
+    is_failure = batch.is_honest_failure & ~np.isnan(advantage)
+    return np.asarray(np.where(is_failure, advantage, 0.0).min(axis=1, initial=0.0))
+
+
+def _with_violations_last(batch: Batch, made: Estimate) -> Estimate:
+    if batch.is_violation is None or not batch.is_violation.any():
+        return made
+    bounds = violation_bounds(batch, made.advantage)[:, None]
+    is_above = batch.is_violation & (made.advantage > bounds)
+    if not is_above.any():
+        return made
+    # The group's advantages do not sum to 0 any more, so no rewards stand for them.
+    is_changed = is_above.any(axis=1, keepdims=True)
+    return replace(
+        made,
+        advantage=np.where(is_above, bounds, made.advantage),
+        reward_equivalent=np.where(is_changed, np.nan, made.reward_equivalent),
+    )
+
+
+def _estimate(name: str, batch: Batch, options: Options) -> Estimate:
     method = METHODS[name]
     # A method of turns has run by now: its options went into what the batch has of them.
     chosen = () if "turns" in method.needs else method.options

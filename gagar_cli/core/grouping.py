@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+_COUNTED_AT_ONCE = 1_048_576
 REASONS = ("eligible", "no_valid", "singleton", "all_pass", "all_fail", "lone_pass")
 """`eligible`: mixed, with at least two candidates. `singleton`: one valid trajectory. `lone_pass`: mixed, one candidate."""
 
@@ -35,11 +36,8 @@ class GroupOutlines:
     """Valid and passed: the candidates."""
     reason: NDArray[np.uint8]
     """Index into `REASONS`."""
-
-    @property
-    def is_eligible(self) -> NDArray[np.bool_]:
-        """(n_groups,) whether the group can be ranked."""
-        return np.asarray(self.reason == REASONS.index("eligible"))
+    is_eligible: NDArray[np.bool_]
+    """Whether the group can be ranked; held, as it is asked for group by group."""
 
     @property
     def is_mixed(self) -> NDArray[np.bool_]:
@@ -60,18 +58,38 @@ def outline_groups(
     `group`: (n_rows,) dense codes below `n_groups`; `is_passed` counts only where a row is valid.
     """
     is_valid = ~is_invalid
-    n_rows = np.bincount(group, minlength=n_groups)
-    n_valid = n_rows if is_valid.all() else np.bincount(group[is_valid], minlength=n_groups)
-    n_passed = np.bincount(group[is_valid & is_passed], minlength=n_groups)
+    n_rows = count_codes(group, n_groups)
+    n_valid = n_rows if is_valid.all() else count_codes(group, n_groups, is_valid)
+    n_passed = count_codes(group, n_groups, is_valid & is_passed)
     conditions = [n_valid == 0, n_valid == 1, n_passed == n_valid, n_passed == 0, n_passed == 1]
     reason = np.select(conditions, np.arange(1, len(REASONS)).tolist(), default=0).astype(np.uint8)
-    return GroupOutlines(n_rows, n_valid, n_passed, reason)
+    return GroupOutlines(n_rows, n_valid, n_passed, reason, reason == REASONS.index("eligible"))
+
+
+def count_codes(
+    codes: NDArray[np.integer], n_codes: int = 0, is_counted: NDArray[np.bool_] | None = None
+) -> NDArray[np.int64]:
+    """How often each code occurs, at least for the first `n_codes`; without a wide copy of millions of codes.
+
+    `is_counted`: (n,) which of them count; None for all.
+
+    >>> count_codes(np.array([2, 0, 2], dtype=np.uint32), 4).tolist()
+    [1, 0, 2, 0]
+    """
+    n_codes = max(n_codes, int(codes.max()) + 1 if len(codes) else 0)
+    counts = np.zeros(n_codes, dtype=np.int64)
+    for start in range(0, len(codes), _COUNTED_AT_ONCE):
+        part = codes[start : start + _COUNTED_AT_ONCE]
+        if is_counted is not None:
+            part = part[is_counted[start : start + _COUNTED_AT_ONCE]]
+        counts += np.bincount(part, minlength=n_codes)
+    return counts
 
 
 def members_by_size(group: NDArray[np.integer]) -> Iterator[NDArray[np.uint32]]:
     """(n_groups, size) positions of the members of all groups of one size, for each size; each group in its given order."""
-    order = _by_group(group)
-    sizes = np.bincount(group) if len(group) else np.zeros(0, dtype=np.int64)
+    order = rows_by_group(group)
+    sizes = count_codes(group)
     starts = np.cumsum(sizes) - sizes
     for size in np.flatnonzero(np.bincount(sizes[sizes > 0])).tolist():
         of_size = starts[sizes == size]
@@ -81,7 +99,7 @@ def members_by_size(group: NDArray[np.integer]) -> Iterator[NDArray[np.uint32]]:
             yield order[of_size[:, None] + np.arange(size)]
 
 
-def _by_group(group: NDArray[np.integer]) -> NDArray[np.uint32]:
+def rows_by_group(group: NDArray[np.integer]) -> NDArray[np.uint32]:
     """The positions in the order of their groups, each group in its given order."""
     if len(group) >= 2**32:
         raise ValueError(f"{len(group):,} trajectories, expected fewer than {2**32:,}")

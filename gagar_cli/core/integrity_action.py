@@ -1,7 +1,7 @@
 """What a confirmed integrity violation costs: its reward, its tier, or nothing.
 
 Rankings carry the verdict; what follows from it is chosen when advantages are made, so that another choice needs no
-grading. `zero` leaves the flag, and the reward becomes 0 before any mean. `t3` puts the trajectory behind everything in
+grading. `zero` leaves the flag, and the reward becomes a failure's before any mean. `t3` puts the trajectory behind everything in
 T3 and leaves its reward. `report` puts it where its scores belong, as if there were no verdict.
 """
 

@@ -1,7 +1,8 @@
 """What advantages keep and change, measured against r − mean r, and the groups where an invariant does not hold.
 
 The invariants are those of sum-preserving redistribution: the passes' total, every bit of a failure, the order of the
-factors, and a sum of 0. Methods that promise less break them by design.
+factors, a sum of 0, and no failure above a pass. Methods that promise less break them by design. No method pays an
+integrity violation more than an honest failure.
 """
 
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ import numpy as np
 
 from gagar_cli.core.batches import Batch, BoolArray, Estimate, IntArray
 from gagar_cli.core.double_double import FloatArray
+from gagar_cli.core.text import counted
 
 TOLERANCE = 1e-12
 """Of the sum of the group's |advantages|: far above rounding, far below anything that training would notice."""
@@ -30,6 +32,8 @@ class Effects(NamedTuple):
     """Largest |Σ passes' advantage − Σ passes' base| of a group."""
     max_amplification: float
     """Largest advantage over base of a pass; 1 where nothing moved."""
+    n_low_passes: int = 0
+    """Passes of graded groups whose base is 0 or less: there is nothing that a factor could share out."""
 
 
 class Breach(NamedTuple):
@@ -55,6 +59,7 @@ def measure(batch: Batch, estimate: Estimate, n_alike: IntArray | None = None) -
         n_changed_failures=int(((is_changed & ~batch.is_passed).sum(axis=1) * times).sum()),
         pass_sum_error=float(np.abs(drift).max(initial=0.0)),
         max_amplification=float(amplification.max(initial=1.0)),
+        n_low_passes=int(((batch.is_candidate & (estimate.base <= 0)).sum(axis=1) * times).sum()),
     )
 
 
@@ -66,6 +71,7 @@ def total(effects: list[Effects]) -> Effects:
         n_changed_failures=sum(each.n_changed_failures for each in effects),
         pass_sum_error=max((each.pass_sum_error for each in effects), default=0.0),
         max_amplification=max((each.max_amplification for each in effects), default=1.0),
+        n_low_passes=sum(each.n_low_passes for each in effects),
     )
 
 
@@ -84,12 +90,32 @@ def find_breaches(batch: Batch, estimate: Estimate, codes: IntArray) -> Iterator
         yield Breach(int(codes[row]), f"the passing advantages' sum moved by {drift[row]:+.3g}")
     n_changed = (is_kept & ~is_pass & (advantage != base)).sum(axis=1)
     for row in np.flatnonzero(n_changed):
-        yield Breach(int(codes[row]), f"{n_changed[row]} failing advantages changed")
+        yield Breach(int(codes[row]), f"{counted(int(n_changed[row]), 'failing advantage')} changed")
     for row in np.flatnonzero(_is_disordered(batch, advantage, base, is_pass)):
         yield Breach(int(codes[row]), "a better factor or rank does not get more")
+    yield from _misplaced(batch, advantage, is_kept, codes, allowed)
     residue = advantage.sum(axis=1)
     for row in np.flatnonzero(np.abs(residue) > allowed):
         yield Breach(int(codes[row]), f"the advantages' sum is {residue[row]:+.3g}, expected 0")
+
+
+def _misplaced(
+    batch: Batch, advantage: FloatArray, is_kept: BoolArray, codes: IntArray, allowed: FloatArray
+) -> Iterator[Breach]:
+    """Failures that are paid more than a pass of their group, and violations that are paid more than a failure."""
+    is_pass, is_failure = is_kept & batch.is_passed, is_kept & batch.is_honest_failure
+    least_pass = np.where(is_pass, advantage, np.inf).min(axis=1, initial=np.inf)
+    excess = np.where(is_failure, advantage, -np.inf).max(axis=1, initial=-np.inf) - least_pass
+    for row in np.flatnonzero(excess > allowed):
+        yield Breach(int(codes[row]), f"a failing attempt gets {excess[row]:.3g} more than a passing one")
+    if batch.is_violation is None:
+        return
+    is_violation = is_kept & batch.is_violation
+    for what, values in (("a violation's advantage", advantage), ("a violation's reward", batch.rewards)):
+        most = np.where(is_failure, values, 0.0).min(axis=1, initial=0.0)
+        above = np.where(is_violation, values, -np.inf).max(axis=1, initial=-np.inf) - most
+        for row in np.flatnonzero(above > allowed):
+            yield Breach(int(codes[row]), f"{what} is {above[row]:.3g} above what an honest failure may get")
 
 
 def _is_disordered(batch: Batch, advantage: FloatArray, base: FloatArray, is_pass: BoolArray) -> BoolArray:

@@ -17,6 +17,15 @@ def late_names(ranking: GroupRanking) -> tuple[str, ...]:
     return tuple(str(name) for name in found) if isinstance(found, list) else ()
 
 
+def late_reason(n_late: int) -> str:
+    """Why a group is ungraded that so many trajectories are late for.
+
+    >>> late_reason(1)
+    'late: 1 trajectory arrived after it was graded'
+    """
+    return f"{LATE}: {counted(n_late, 'trajectory', 'trajectories')} arrived after it was graded"
+
+
 def late_ids(
     earlier: GroupRanking | None, here: Sequence[str], input_digest: str, config_digest: str
 ) -> tuple[str, ...]:
@@ -38,11 +47,10 @@ def late_ids(
 def marked_late(earlier: GroupRanking, late: tuple[str, ...], input_digest: str) -> GroupRanking:
     """The ranking as no longer in force: redistribution uses the base estimator, integrity verdicts stay."""
     names = [*late_names(earlier), *late]
-    n_late = counted(len(names), "trajectory", "trajectories")
     return replace(
         earlier,
         status="ungraded",
-        reason=f"{LATE}: {n_late} arrived after it was graded",
+        reason=late_reason(len(names)),
         grader={**earlier.grader, LATE: names},
         input_digest=input_digest,
     )

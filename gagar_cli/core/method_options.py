@@ -45,7 +45,7 @@ def read_options(
         if method != "grpo":
             raise UsageError(f"--like is for --method grpo, and the method is {method}")
         options = replace(options, **PRESETS[preset])  # type: ignore[arg-type]
-    settable = tuple(name for name in METHODS[method].options if name not in ("cap", "limit"))
+    settable = _settable(method)
     for text in assignments:
         name, equals, value = text.partition("=")
         if not equals:
@@ -130,9 +130,16 @@ def _read(name: str, text: str) -> Any:
     return value
 
 
+def _settable(method: str) -> tuple[str, ...]:
+    """The options that have no flag of their own."""
+    return tuple(name for name in METHODS[method].options if name not in ("cap", "limit"))
+
+
 def _unknown(name: str, method: str, settable: Sequence[str]) -> UsageError:
     if not settable:
-        return UsageError(f"--set {_show(name)}: method {method} has no options to set")
+        owners = [other for other, known in METHODS.items() if name in _settable(other)]
+        hint = f"{name} is an option of {', '.join(owners)}" if owners else "leave --set out"
+        return UsageError(f"--set {_show(name)}: method {method} has no options to set", hint)
     nearest = get_close_matches(name, settable, n=1, cutoff=0.0)[0]
     hint = f"its options are {', '.join(settable)}"
     return UsageError(f"--set {_show(name)}: no option of method {method}, the nearest is {nearest}", hint)

@@ -34,6 +34,8 @@ _UNITTEST_BAD = re.compile(r"(?:failures|errors)=(\d{1,7})")
 _MAVEN = re.compile(r"Tests run: (\d{1,7}), Failures: (\d{1,7}), Errors: (\d{1,7})")
 _GO = re.compile(r"^(ok|FAIL)\s+\S+\s+(?:\(cached\)|[\d.]+s)")
 _SUMMARY_MARKS = (" in ", "test result:", "Tests:", "passing", "failing", "tests finished")
+_TESTS_MARKS = ("\nRan ", "Tests run: ", "\nok", "\nFAIL", *_SUMMARY_MARKS)
+"""Most outputs tell of no tests: those that hold none of these are not gone through line by line."""
 _ERROR = re.compile(
     r"^(?:[A-Za-z_][\w.]{0,80}(?:Error|Exception|Interrupt|Warning|Exit)\b|[^\s:]{0,80}: (?:line \d{1,6}: )?[^\n]{0,120}"
     r"(?:command not found|No such file or directory|Permission denied)|- E\d{3} |ERROR:|error:|fatal: |[^\s:]{1,120}:\d{1,7}(?::\d{1,7})?: error:)"
@@ -105,6 +107,9 @@ def _exit_code(window: str) -> int | None:
 
 def _tests(lines: Sequence[str]) -> str | None:
     """How many tests passed and failed, where a test runner's summary is among the last lines."""
+    whole = "\n".join(("", *lines))
+    if not any(mark in whole for mark in _TESTS_MARKS):
+        return None
     passed = failed = 0
     found = False
     for place, line in enumerate(lines):

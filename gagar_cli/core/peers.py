@@ -65,10 +65,13 @@ def recode(batch: Batch, *, scale: Scale = "std", process_weight: float = 1.0) -
     """GRPO over R = R_fmt + R_out + w · 1[passed] R_proc (ReCode's CG-GRPO, arXiv 2508.05170; METHODS 6.6).
 
     `process`: of passes, in [0, 1]. w = 1 is the equation's; one note has 0.5. Passes that are not eligible, or have no
-    score, get R_proc = 0.
+    score, get R_proc = 0. The form of a violation counts for nothing, so that no failure is worth less.
     """
     is_scored = batch.is_subject & batch.is_passed & ~np.isnan(_given(batch.process))
-    reward = _given(batch.is_well_formed).astype(np.float64) + batch.is_passed
+    is_well_formed = _given(batch.is_well_formed)
+    if batch.is_violation is not None:
+        is_well_formed = is_well_formed & ~batch.is_violation
+    reward = is_well_formed.astype(np.float64) + batch.is_passed
     reward = reward + np.where(is_scored, process_weight * np.nan_to_num(_given(batch.process)), 0.0)
     return _estimate(batch, _scaled(reward, batch.is_valid, scale, EPSILON, 1))
 
@@ -83,9 +86,12 @@ def papo(
     """A = A_out + λ A_proc, the second among the passes alone (PAPO, arXiv 2603.26535, equations 3 to 5; METHODS 6.7).
 
     As in the official code a component whose deviation is at most 1e-6, or that has fewer than two members, is 0.
-    `scale="none"` is its mean-only variant; `process_over="group"` its ablation with A_proc over the whole group.
+    `scale="none"` is its mean-only variant; `process_over="group"` its ablation with A_proc over the whole group, in which
+    a violation has the lowest score there is.
     """
     process = _given(batch.process)
+    if batch.is_violation is not None:
+        process = np.where(batch.is_violation, 0.0, process)
     is_scored = batch.is_subject & ~np.isnan(process)
     if process_over == "passes":
         is_scored &= batch.is_passed

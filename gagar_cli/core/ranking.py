@@ -54,7 +54,7 @@ class RankedCandidate:
 
     @property
     def is_integrity_violation(self) -> bool:
-        """Whether the trajectory passed by copying the answer or by tampering: its reward becomes 0."""
+        """Whether the trajectory passed by copying the answer or by tampering: it is paid as a failure."""
         return bool(self.flags.get("integrity_violation"))
 
 

@@ -12,10 +12,11 @@ from itertools import combinations
 import numpy as np
 
 from gagar_cli.core.agreement import kendall_tau_b
+from gagar_cli.core.intervals import CORRELATION, LEVEL, Interval
 from gagar_cli.core.ranking import TIERS, GroupRanking
 from gagar_cli.core.reliability import krippendorff_alpha
 from gagar_cli.core.schema import GroupKey
-from gagar_cli.core.statistics import LEVEL, Estimate, Interval, estimate_mean
+from gagar_cli.core.statistics import Estimate, estimate_mean
 
 VIOLATION = "violation"
 CLASSES = (*TIERS, VIOLATION)
@@ -150,7 +151,7 @@ def _compare(
         pair[1],
         n_groups=len(same),
         n_candidates=sum(confusion.values()),
-        tau_b=estimate_mean(taus, seed=seed),
+        tau_b=estimate_mean(taus, seed=seed, within=CORRELATION),
         top1=estimate_mean(tops, seed=seed, is_share=True),
         same_tier=estimate_mean(same, seed=seed, is_share=True),
         confusion=tuple(tuple(confusion[row, column] for column in numbers) for row in numbers),

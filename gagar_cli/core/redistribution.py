@@ -102,7 +102,19 @@ def redistribute(
     if extras.turns is not None and "turns" in needs:
         by_turn = _run_by_turn(rows, judged, extras.turns, method, options)
         turn_mean = mean_by_trajectory(extras.turns, by_turn.advantage, len(rows.group))
-    job = _Job(rows, judged, method, options, extras, placer, columns, turn_mean, is_sampled, is_checked)
+    job = _Job(
+        rows,
+        judged,
+        method,
+        options,
+        extras,
+        placer,
+        columns,
+        turn_mean,
+        is_sampled=is_sampled,
+        is_checked=is_checked,
+        has_violations=bool(rows.is_violation.any()),
+    )
     described = None
     if not is_checked and extras.penalty is None and is_order_free(method, options, table, 1):
         described = describe_members(rows, judged, run)
@@ -118,6 +130,9 @@ def redistribute(
     papers = [each.paper_effects for each in taken if each.paper_effects is not None]
     breaches = sorted((breach for each in taken for breach in each.breaches), key=lambda breach: breach.group)
     effects = total([each.effects for each in taken])
+    if by_turn is not None and turn_mean is not None and extras.turns is not None and job.has_violations:
+        excess = np.where(rows.is_violation, columns.advantage - turn_mean, 0.0)
+        by_turn = _lowered(by_turn, np.nan_to_num(excess)[extras.turns.trajectory])
     return Redistribution(columns, effects, total(papers) if papers else None, breaches, by_turn)
 
 
@@ -134,6 +149,7 @@ class _Job(NamedTuple):
     turn_mean: FloatArray | None
     is_sampled: bool
     is_checked: bool
+    has_violations: bool
 
     @property
     def is_paper(self) -> bool:
@@ -164,6 +180,7 @@ class _Job(NamedTuple):
             error_class=_chosen(extras.error_class, members),
             turn_mean=_chosen(self.turn_mean, members),
             centred=centre(rewards, is_valid),
+            is_violation=rows.is_violation[members] if self.has_violations else None,
         )
         has_factors = "factors" in METHODS[self.method].needs
         if has_factors:
@@ -223,6 +240,11 @@ def spread_over_turns(columns: Columns, made: TurnAdvantages, turns: Turns) -> F
     return np.where(np.isnan(made.advantage) | np.isnan(whole), whole, made.advantage)
 
 
+def _lowered(made: TurnAdvantages, excess: FloatArray) -> TurnAdvantages:
+    """The turns of a violation brought down with it: its mean is not to be above that of a failure."""
+    return made._replace(advantage=made.advantage + excess, episode=made.episode + excess)
+
+
 def _run_by_turn(
     rows: Trajectories, judged: Judged, turns: Turns, method: str, options: Options
 ) -> TurnAdvantages:
@@ -231,10 +253,17 @@ def _run_by_turn(
         rows.group.astype(np.int64), judged.reward, judged.is_passed, rows.is_valid & is_eligible
     )
     if turns.reward is not None:
-        # What was won by copying or tampering counts for nothing, whichever turn it was won in.
-        turns = replace(turns, reward=np.where(rows.is_violation[turns.trajectory], 0.0, turns.reward))
+        turns = replace(turns, reward=_without_winnings(turns, turns.reward, rows, judged))
     chosen = {name: getattr(options, name) for name in METHODS[method].options}
     return TURN_METHODS[method](turns, attempts, chosen)
+
+
+def _without_winnings(turns: Turns, reward: FloatArray, rows: Trajectories, judged: Judged) -> FloatArray:
+    """The rewards of turns; what a violation won counts for nothing in any turn, and on its last one it has failed."""
+    is_violation = rows.is_violation[turns.trajectory]
+    is_last = np.append(turns.trajectory[1:] != turns.trajectory[:-1], True)[: len(reward)]
+    most = np.where(is_last, np.minimum(np.nan_to_num(judged.reward[turns.trajectory]), 0.0), 0.0)
+    return np.where(is_violation, np.minimum(reward, most), reward)
 
 
 def _chosen(values: NDArray[_Scalar] | None, members: IntArray) -> NDArray[_Scalar] | None:

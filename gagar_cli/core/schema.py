@@ -83,6 +83,14 @@ class Group:
         return tuple(trajectory for trajectory in self.trajectories if trajectory.passed)
 
     @property
+    def has_evidence(self) -> bool:
+        """Whether any passing trajectory shows what it did: a patch, messages, or what its tests printed."""
+        return any(
+            (one.model_patch or "").strip() or one.messages or (one.test_output or "").strip()
+            for one in self.passing
+        )
+
+    @property
     def failing(self) -> tuple[Trajectory, ...]:
         """The trajectories that failed, in the order of the dump."""
         return tuple(trajectory for trajectory in self.trajectories if not trajectory.passed)

@@ -49,6 +49,17 @@ class Spending:
             self.seconds + other.seconds,
         )
 
+    def to_record(self) -> dict[str, int | float]:
+        """As JSON: the same names in every summary."""
+        return {
+            "n_calls": self.n_calls,
+            "n_checks": self.n_checks,
+            "n_input_tokens": self.n_input_tokens,
+            "n_cached_tokens": self.n_cached_tokens,
+            "n_output_tokens": self.n_output_tokens,
+            "grading_seconds": round(self.seconds, 3),
+        }
+
     def cost(self, prices: Prices) -> float:
         """The money, in the currency of the prices.
 

@@ -1,22 +1,27 @@
 """Intervals and p-values over tasks: the task is the unit, because attempts at one task share its difficulty.
 
 Every function takes one value a task (the mean of whatever was measured in it). The headline interval is Student's t
-over task means; the bootstrap resamples whole tasks beside it. Intervals over single pairs or attempts are not offered:
-in simulation a nominal 95% one covers 78% at 30 tasks.
+over task means, kept inside the figure's range (`intervals`); the bootstrap resamples whole tasks beside it. Intervals
+over single pairs or attempts are not offered: in simulation a nominal 95% one covers 78% at 30 tasks.
 """
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from gagar_cli.core.intervals import (
+    LEVEL,
+    SHARE,
+    UNBOUNDED,
+    Floats,
+    Interval,
+    ranged_interval,
+    wilson_interval,
+)
 
-LEVEL = 0.95
 N_RESAMPLES = 10_000
 MAX_EXACT_TASKS = 16
 """Up to here all 2ⁿ sign patterns are counted, above they are drawn."""
@@ -24,13 +29,6 @@ POWER = 0.8
 _MAX_KEPT_DRAWS = 4_000_000
 ROUNDING = 1e-12
 """Values over tasks that are closer than this are the same: sums of the same numbers in another order are."""
-
-
-class Interval(NamedTuple):
-    """A confidence interval, both ends included."""
-
-    low: float
-    high: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,90 +39,49 @@ class Estimate:
     n_tasks: int
     interval: Interval | None
     interval_kind: str
-    """`t`, `wilson` (a share that is the same in every task), `constant` (any other value that is), or `none`."""
+    """`t`; `logit` or `log`, its forms for a figure with a range; `wilson` (a share that is the same in every task),
+    `constant` (any other value that is), or `none`."""
     bootstrap: Interval | None
 
 
-def estimate_record(one: Estimate | None, count: str = "n_tasks") -> dict[str, float | int | None]:
-    """Value, ends of the interval and number of tasks (under the name `count`) as JSON; null where not measured."""
+def estimate_record(one: Estimate | None, count: str = "n_tasks") -> dict[str, float | int | str | None]:
+    """Value, interval and its kind, and number of tasks (under the name `count`) as JSON; null where not measured."""
     low, high = one.interval if one and one.interval else (None, None)
     value, n_tasks = (one.value, one.n_tasks) if one else (None, 0)
-    return {"value": value, "ci_low": low, "ci_high": high, count: n_tasks}
+    kind = one.interval_kind if one else "none"
+    return {"value": value, "ci_low": low, "ci_high": high, "ci_kind": kind, count: n_tasks}
 
 
 def estimate_mean(
-    values: Sequence[float] | Floats, *, seed: int, is_share: bool = False, n_resamples: int = N_RESAMPLES
+    values: Sequence[float] | Floats,
+    *,
+    seed: int,
+    is_share: bool = False,
+    within: Interval = UNBOUNDED,
+    n_resamples: int = N_RESAMPLES,
 ) -> Estimate | None:
-    """Mean, t interval and cluster bootstrap of one value a task; None without tasks.
+    """Mean, interval and cluster bootstrap of one value a task; None without tasks.
 
-    `is_share`: values lie in [0, 1]. Then intervals are cut to [0, 1], and where all tasks agree, so that their spread
-    says nothing (0 of 30, 30 of 30), the Wilson score interval over tasks stands in for t's zero width.
+    `within`: the range of the figure, which its interval keeps to. `is_share`: it is [0, 1]; then, where all tasks
+    agree, so that their spread says nothing (0 of 30, 30 of 30), the Wilson score interval over tasks stands in.
     """
     tasks = np.asarray(values, dtype=np.float64)
     if tasks.size == 0:
         return None
     value = float(tasks.mean())
-    bounds = (0.0, 1.0) if is_share else (-math.inf, math.inf)
-    interval, kind = t_interval(tasks), "t"
-    if float(np.ptp(tasks)) <= ROUNDING:
-        # Without a spread t's width of 0 is no measure of how sure this is.
-        kind = "wilson" if is_share else "constant"
-        interval = wilson_interval(value * tasks.size, tasks.size) if is_share else interval
-    if interval is None:
+    if tasks.size < 2 and not is_share:
         return Estimate(value, tasks.size, None, "none", None)
-    clipped = Interval(max(bounds[0], interval.low), min(bounds[1], interval.high))
-    resampled = bootstrap_interval(tasks, seed=seed, n_resamples=n_resamples)
-    return Estimate(value, tasks.size, clipped, kind, resampled)
-
-
-def t_interval(values: Floats, level: float = LEVEL) -> Interval | None:
-    """Student's t interval of the mean over tasks; None below two tasks.
-
-    >>> [round(end, 4) for end in t_interval(np.array([1.0, 2.0, 3.0])) or ()]
-    [-0.4841, 4.4841]
-    """
-    from scipy.special import stdtrit
-
-    if values.size < 2:
-        return None
-    half = float(stdtrit(values.size - 1, (1 + level) / 2)) * _standard_error(values)
-    mean = float(values.mean())
-    return Interval(mean - half, mean + half)
-
-
-def wilson_interval(n_successes: float, n: int, level: float = LEVEL) -> Interval | None:
-    """The score interval of a share (Wilson 1927), which keeps its width at 0 and at n; None for n = 0.
-
-    >>> [round(end, 3) for end in wilson_interval(19.5, 30) or ()]
-    [0.471, 0.795]
-    """
-    from scipy.special import ndtri
-
-    if n == 0:
-        return None
-    z = float(ndtri((1 + level) / 2))
-    share = n_successes / n
-    centre = (share + z * z / (2 * n)) / (1 + z * z / n)
-    half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    low = 0.0 if n_successes == 0 else max(0.0, centre - half)
-    high = 1.0 if n_successes == n else min(1.0, centre + half)
-    return Interval(low, high)
-
-
-def exact_interval(n_successes: int, n: int, level: float = LEVEL) -> Interval | None:
-    """The interval of a count that holds for sure (Clopper and Pearson 1934); None for n = 0.
-
-    >>> [round(end, 4) for end in exact_interval(0, 10) or ()]
-    [0.0, 0.3085]
-    """
-    from scipy.special import betaincinv
-
-    if n == 0:
-        return None
-    tail = (1 - level) / 2
-    low = 0.0 if n_successes == 0 else float(betaincinv(n_successes, n - n_successes + 1, tail))
-    high = 1.0 if n_successes == n else float(betaincinv(n_successes + 1, n - n_successes, 1 - tail))
-    return Interval(low, high)
+    interval: Interval | None
+    if float(np.ptp(tasks)) > ROUNDING:
+        interval, kind = ranged_interval(tasks, SHARE if is_share else within)
+    elif is_share:
+        interval, kind = wilson_interval(value * tasks.size, tasks.size), "wilson"
+    else:
+        # Without a spread a width of 0 is no measure of how sure this is.
+        interval, kind = Interval(value, value), "constant"
+    return Estimate(
+        value, tasks.size, interval, kind, bootstrap_interval(tasks, seed=seed, n_resamples=n_resamples)
+    )
 
 
 def bootstrap_interval(
@@ -258,7 +215,3 @@ def spread(values: Sequence[float] | Floats) -> float | None:
     """The standard deviation over tasks (n − 1); None below two tasks."""
     tasks = np.asarray(values, dtype=np.float64)
     return float(tasks.std(ddof=1)) if tasks.size > 1 else None
-
-
-def _standard_error(values: Floats) -> float:
-    return float(values.std(ddof=1)) / math.sqrt(values.size)

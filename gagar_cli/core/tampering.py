@@ -50,9 +50,9 @@ def _file_leads(file: PatchFile) -> Iterator[PatchLead]:
         yield PatchLead(
             file.path, (first and first.new_line) or 1, "test-runner", first.text if first else ""
         )
-    kinds = _LINES.keys() - ({"test-hook"} if _RUNNER_SOURCE.search(file.path) else set())
+    kinds = sorted(_LINES.keys() - ({"test-hook"} if _RUNNER_SOURCE.search(file.path) else set()))
     for line in added:
-        for kind in sorted(kinds):
+        for kind in kinds:
             if _LINES[kind].search(line.text):
                 yield PatchLead(file.path, line.new_line or 1, kind, line.text)
     for hunk in file.hunks:

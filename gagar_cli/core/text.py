@@ -8,6 +8,7 @@ pose as a chat template's own token is shown as `\u{hex}` instead. Nothing is dr
 
 import re
 import sys
+from collections.abc import Mapping
 
 _INVISIBLE = (
     "\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 but for tab and newline, DEL, C1
@@ -99,3 +100,12 @@ def counted(number: int, noun: str, plural: str | None = None) -> str:
     ('1 group', '1,200 groups', '0 trajectories')
     """
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def told_counts(counts: Mapping[str, int]) -> str:
+    """Names with how many there are of each.
+
+    >>> told_counts({"no_ranking": 1200, "late": 1})
+    'no_ranking 1,200, late 1'
+    """
+    return ", ".join(f"{name} {count:,}" for name, count in counts.items())

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gagar_cli.core.patch import PatchFile, parse_patch
+from gagar_cli.core.text import counted
 
 _RUNNER_NAMES = {
     "conftest.py",
@@ -170,7 +171,7 @@ def _doubts(command: str, tally: Tally | None) -> list[str]:
     if tally is None:
         return ["doubtful: exit 0 without a count of tests"] if tells_count(command) else []
     if tally.n_failed:
-        return [f"doubtful: exit 0 although {tally.n_failed} tests failed"]
+        return [f"doubtful: exit 0 although {counted(tally.n_failed, 'test')} failed"]
     return [] if tally.n_passed else ["doubtful: exit 0 although no test passed"]
 
 

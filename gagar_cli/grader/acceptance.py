@@ -24,6 +24,7 @@ from gagar_cli.core.verdict import (
 )
 from gagar_cli.errors import VerdictError
 from gagar_cli.grader.pages import show_inline
+from gagar_cli.grader.wording import PROVE
 from gagar_cli.grader.workspace import Workspace
 
 
@@ -74,7 +75,7 @@ class Acceptance:
         )
         unproven = describe_unproven(reviewed)
         if unproven and not is_last:
-            raise SentBackError("\n".join([*unproven, "prove each with a finding, or withdraw it"]))
+            raise SentBackError("\n".join([*unproven, PROVE]))
         if unproven_share(reviewed) > MAX_UNPROVEN_SHARE:
             raise VerdictError(f"unproven claims: {unproven_share(reviewed):.0%} of the negative claims")
         self.outcome = Outcome(reviewed, submission.order)

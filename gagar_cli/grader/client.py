@@ -11,10 +11,8 @@ What is learnt of the endpoint on the way (its protocol, its spellings) is kept 
 """
 
 import asyncio
-import itertools
 import json
 import random
-import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
@@ -31,7 +29,7 @@ from gagar_cli.grader.endpoint import (
 from gagar_cli.grader.protocols import Rendering, Request, encode
 from gagar_cli.grader.refusals import ParameterRefusedError, ProtocolRefusedError, raise_for_status
 from gagar_cli.grader.replies import Reply, RequestedCall, RetryableError, parse_reply, shown
-from gagar_cli.grader.transport import MAX_BODY_BYTES, open_client
+from gagar_cli.grader.transport import MAX_BODY_BYTES, call_options, open_client
 from gagar_cli.grader.window import CHARS_PER_TOKEN, Window, estimated
 
 if TYPE_CHECKING:
@@ -74,8 +72,7 @@ class EndpointClient:
         self._has_called = self._has_been_cut = False
         self._client = open_client(settings)
         # Whole: an address below the base is put together anew with every call.
-        self._address = f"{str(self._client.base_url).rstrip('/')}/chat/completions"
-        self._run_key, self._numbers = uuid.uuid4(), itertools.count()
+        self._call = call_options(f"{str(self._client.base_url).rstrip('/')}/chat/completions")
         self._breaker = CircuitBreaker(
             max(settings.max_failures, 2 * settings.max_connections),
             settings.pause_seconds,
@@ -230,11 +227,8 @@ class EndpointClient:
             body = self._body(request)
             try:
                 async with asyncio.timeout(self.settings.call_seconds):
-                    response = await self._client.post(
-                        self._address,
-                        cast_to=httpx2.Response,
-                        content=body,
-                        options={"idempotency_key": f"{self._run_key}-{next(self._numbers)}"},
+                    response = await self._client.request(
+                        httpx2.Response, self._call.model_copy(update={"content": body})
                     )
             except (TimeoutError, APITimeoutError) as error:
                 raise RetryableError(f"no answer within {self.settings.call_seconds:g} s") from error

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from gagar_cli.core.text import shorten
+from gagar_cli.grader import wording
 from gagar_cli.grader.pages import GUTTER
 from gagar_cli.grader.tool_schemas import SUBMIT
 from gagar_cli.grader.views import PROBLEM_STATEMENT, TOUCHED_FILES
@@ -33,7 +34,6 @@ _TASK_SHARE = 8
 """One part in so many of the budget is what stays of the overview, within these bounds."""
 _MIN_TASK_CHARS, _MAX_TASK_CHARS = 1_000, 8_000
 _OVERVIEW = "overview"
-_STUB = "[left out to save room: "
 _RESULT_LINE = re.compile(r"^\[result \d+ (\w+)[^\n]*\]$", re.MULTILINE)
 _OUTPUT_LINE = re.compile(r"[cf]\d+:exec:\d+:\d+│|no output$")
 _MAX_OWN_LINES = 40
@@ -75,10 +75,11 @@ def count_chars(value: Any) -> int:
     """The characters of all texts in a message, whatever its form."""
     if isinstance(value, str):
         return len(value)
-    if isinstance(value, Mapping):
-        return sum(count_chars(part) for part in value.values())
-    if isinstance(value, Sequence):
-        return sum(count_chars(part) for part in value)
+    # The usual forms first: to ask an abstract class takes longer than to count.
+    if isinstance(value, (dict, Mapping)):
+        return sum(map(count_chars, value.values()))
+    if isinstance(value, (list, Sequence)):
+        return sum(map(count_chars, value))
     return 0
 
 
@@ -137,17 +138,17 @@ def _stubbed(
 
 def _stub(content: str, name: str, arguments: str | None, task_chars: int) -> str:
     """One line in place of a result: how large it was and which call shows it again."""
-    if len(content) < MIN_STUBBED_CHARS or name == SUBMIT or content.startswith(_STUB):
+    if len(content) < MIN_STUBBED_CHARS or name == SUBMIT or content.startswith(wording.LEFT_OUT):
         return content
     execution = _EXECUTION.match(content) if name == "run_check" else None
     if execution:
         # Running again costs a sandbox; what was printed is kept.
         owner, _, number = execution[0].split()[0].split(":")
         again = f'view_output(candidate="{owner}", number={number})'
-        stub = f"{_STUB}{execution[0]}; its output: {again}]"
+        stub = wording.OUTPUT_LEFT_OUT.format(head=execution[0], call=again)
         return "\n".join([stub, *_own_words(content.split("\n")[1 : 1 + _MAX_OWN_LINES])])
-    call = "the same call" if arguments is None else f"{name}({shorten(arguments, _ARGUMENT_CHARS)})"
-    stub = f"{_STUB}{len(content)} characters; to see them again: {call}]"
+    call = wording.SAME_CALL if arguments is None else f"{name}({shorten(arguments, _ARGUMENT_CHARS)})"
+    stub = wording.RESULT_LEFT_OUT.format(n=len(content), call=call)
     if name != _OVERVIEW or not task_chars:
         return stub
     shorter = "\n".join([stub, *_told_of_task(content.split("\n"), task_chars)])

@@ -16,7 +16,6 @@ from gagar_cli.core.aggregate import combine_gradings, rename_owner
 from gagar_cli.core.grouping import reason_of
 from gagar_cli.core.ranking import Finding, RankedCandidate, Status
 from gagar_cli.core.schema import Group
-from gagar_cli.core.tampering import find_tampering
 from gagar_cli.core.tiers import assign_tier
 from gagar_cli.errors import VerdictError
 from gagar_cli.grader.checks import CheckRunner, OpenSandbox
@@ -24,10 +23,13 @@ from gagar_cli.grader.modes import judge, show_only
 from gagar_cli.grader.rounds import SEED_STRIDE, Round, by_trajectory, repeat_seeds
 from gagar_cli.grader.rules import GradingRules
 from gagar_cli.grader.talks import Talks
-from gagar_cli.grader.turns import GroupTurn
+from gagar_cli.grader.turns import GroupTurn, call_apart
 from gagar_cli.grader.votes import FLAG, Vote, ask_vote
 from gagar_cli.grader.workspace import Repository, Workspace
 from gagar_cli.sandbox.base import Sandbox
+
+NO_EVIDENCE = "no_evidence"
+"""No passing attempt of the group has a patch, messages or a test output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +103,12 @@ class GroupJudging:
             self._turn.give_back()
 
     async def _judge(self) -> Judgement:
-        # Reading every turn of every attempt: not on the event loop, which serves the other groups.
-        await asyncio.to_thread(self._count_leads)
+        # Every turn of every attempt is read.
+        await call_apart(self._count_leads, is_quick=self.workspace.is_quick)
         if _reason(self.group, self.rules) == "eligible":
+            if not self.group.has_evidence:
+                # Every answer would be the same, and paid for.
+                return Judgement("ungraded", NO_EVIDENCE)
             return await self._rank(self.group)
         if self.rules.integrity != "off":
             for name in self.n_leads:
@@ -240,7 +245,7 @@ class GroupJudging:
     def _count_leads(self) -> None:
         for blind_id in self.workspace.candidates:
             attempt = self.workspace.attempts[blind_id]
-            n_leads = len(attempt.leads) + len(find_tampering(attempt.patch))
+            n_leads = len(attempt.leads) + len(attempt.tampering)
             if n_leads:
                 self.n_leads[attempt.trajectory.trajectory_id] = n_leads
 

@@ -15,13 +15,8 @@ from gagar_cli.grader.loop import Usage
 from gagar_cli.grader.talks import Talks
 from gagar_cli.grader.tool_schemas import SUBMIT
 from gagar_cli.grader.tools import Toolbox
+from gagar_cli.grader.wording import GUESS
 from gagar_cli.grader.workspace import Workspace
-
-QUESTION = (
-    "The ranking is settled and will not change. Last question: the attempts were written by different policies. "
-    "Say for each candidate which of them you think wrote it; where you cannot tell, guess. "
-    f"Answer with one call of {SUBMIT}."
-)
 
 
 def guess_schema(candidates: Sequence[str], policies: Sequence[str]) -> dict[str, Any]:
@@ -111,7 +106,7 @@ async def ask_guess(
     named = tuple(sorted(policies))
     acceptance = GuessAcceptance(workspace, talks.limits.max_reasks, policies=named)
     toolbox = Toolbox(workspace, None, {SUBMIT}, submit=guess_schema(workspace.candidates, named))
-    question = {"role": "user", "content": f"{QUESTION} The policies: {', '.join(named)}."}
+    question = {"role": "user", "content": f"{GUESS} The policies: {', '.join(named)}."}
     try:
         await talks.hold([*(dict(message) for message in seen), question], toolbox, acceptance)
     except EndpointError as error:

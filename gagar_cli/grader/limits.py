@@ -6,8 +6,13 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 
-from gagar_cli.errors import LimitError
+from gagar_cli.errors import LimitError, VerdictError
 from gagar_cli.grader.replies import Reply
+
+MAX_BAD_IN_A_ROW = 3
+"""Calls and replies that cannot be read and are borne with, none that can between them."""
+MAX_BAD_IN_ALL = 10
+"""In one conversation: who never learns it is given up, whatever he does in between."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +48,29 @@ class Usage:
         self.n_cached_tokens += reply.n_cached_tokens
         self.n_output_tokens += reply.n_output_tokens
         self.n_estimated_calls += reply.is_estimated
+
+
+@dataclass(slots=True)
+class BadCalls:
+    """Counts what cannot be read of a model's replies: a few slips of a long conversation do not end it."""
+
+    n_in_a_row: int = 0
+    n_in_all: int = 0
+
+    def count(self, what: str) -> None:
+        """Note a call, or a reply without one, that cannot be read.
+
+        Raises:
+            VerdictError: it was one too many.
+        """
+        self.n_in_a_row += 1
+        self.n_in_all += 1
+        if self.n_in_a_row > MAX_BAD_IN_A_ROW or self.n_in_all > MAX_BAD_IN_ALL:
+            raise VerdictError(f"unusable replies: {what}")
+
+    def tell_read(self) -> None:
+        """Note a call that could be read."""
+        self.n_in_a_row = 0
 
 
 class Clock:

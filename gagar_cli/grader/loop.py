@@ -13,12 +13,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gagar_cli.core.ranking import RankedCandidate
-from gagar_cli.errors import ContextOverflowError, EndpointError, LimitError, VerdictError, WindowError
+from gagar_cli.core.text import counted
+from gagar_cli.errors import ContextOverflowError, EndpointError, LimitError, WindowError
+from gagar_cli.grader import wording
 from gagar_cli.grader.acceptance import Acceptance, SentBackError
 from gagar_cli.grader.client import EndpointClient, Reply, RequestedCall
 from gagar_cli.grader.context import count_chars, fit_messages
-from gagar_cli.grader.cut_replies import larger_bound
-from gagar_cli.grader.limits import Clock, GroupLimits, Usage
+from gagar_cli.grader.cut_replies import CUT_OFF, as_cut_off, larger_bound
+from gagar_cli.grader.limits import BadCalls, Clock, GroupLimits, Usage
 from gagar_cli.grader.pages import show_inline
 from gagar_cli.grader.protocols import Rendering, Request, read_reply
 from gagar_cli.grader.protocols_text import BadActionError
@@ -31,7 +33,6 @@ from gagar_cli.grader.window import CHARS_PER_TOKEN, MIN_CONTEXT_CHARS
 __all__ = ["Conversation", "GroupLimits", "Usage"]
 
 MAX_PARALLEL_CALLS = 64
-MAX_BAD_REPLIES = 3
 
 
 @dataclass(slots=True)
@@ -54,7 +55,7 @@ class Conversation:
     """Of the messages as they are sent."""
     _rendering: Rendering = field(init=False)
     _max_chars: float = 0.0
-    _n_bad_replies: int = 0
+    _bad_calls: BadCalls = field(default_factory=BadCalls)
 
     def __post_init__(self) -> None:
         self.clock = Clock(self.limits.max_seconds)
@@ -88,9 +89,9 @@ class Conversation:
             return None
         ranking, answers = await self._answer(reply.calls[:MAX_PARALLEL_CALLS])
         n_refused = len(reply.calls) - len(answers)
-        answers += [f"error: at most {MAX_PARALLEL_CALLS} calls in one reply"] * n_refused
+        answers += [wording.TOO_MANY_CALLS.format(n=MAX_PARALLEL_CALLS)] * n_refused
         if n_left <= 2 and ranking is None:
-            answers[-1] += f"\n{n_left} replies are left: call {SUBMIT} now"
+            answers[-1] += "\n" + wording.FEW_LEFT.format(replies=counted(n_left, "reply is", "replies are"))
         for call, answer in zip(reply.calls, answers, strict=True):
             self._say({"role": "tool", "tool_call_id": call.call_id, "content": answer})
         return ranking
@@ -100,8 +101,9 @@ class Conversation:
 
     def _say(self, *messages: dict[str, Any]) -> None:
         self.messages += messages
-        self._sent += messages
-        self._n_chars += sum(map(count_chars, messages))
+        said = [message for message in messages if CUT_OFF not in message]
+        self._sent += said
+        self._n_chars += sum(map(count_chars, said))
 
     async def _ask(self) -> tuple[Reply, str | None]:
         """The next reply; where it makes no call that can be read, with what to say about it."""
@@ -110,7 +112,12 @@ class Conversation:
         bound = self.client.settings.max_output_tokens
         larger = larger_bound(reply, protocol, bound, self.limits.max_context_tokens)
         if larger is not None and not self._is_over_budget():
-            reply = await self._send_with_room(request, larger) or reply
+            self._say(as_cut_off(reply))
+            whole = await self._send_with_room(request, larger)
+            if whole is None:
+                # What was cut off is the reply after all.
+                self.messages.pop()
+            reply = whole or reply
         try:
             usable = read_reply(reply, protocol)
         except BadActionError as error:
@@ -165,12 +172,13 @@ class Conversation:
 
     def _complain(self, what: str, reply: Reply, protocol: str, *, is_counted: bool) -> str:
         if is_counted:
-            self._count_bad_reply(what)
+            self._bad_calls.count(what)
         else:
-            self._n_bad_replies = 0
-        cut = "your reply was cut off at its largest length; " if reply.finish_reason == "length" else ""
-        how = "Call a tool" if protocol == "tools" else 'Reply with {"calls": […]} that calls a tool'
-        return f"{cut}{what}. {how}; end with {SUBMIT}."
+            # What was said under another protocol says nothing of how this one is kept to.
+            self._bad_calls = BadCalls()
+        how = wording.CALL_A_TOOL if protocol == "tools" else wording.WRITE_A_CALL
+        told = wording.ASK_AGAIN.format(what=what, how=how)
+        return wording.WAS_CUT_OFF.format(told=told) if reply.finish_reason == "length" else told
 
     def _shorten(self) -> None:
         """Keep what is sent inside the model's window, as far as this conversation or another has learnt it."""
@@ -211,7 +219,7 @@ class Conversation:
                 continue
             for call in part:
                 if ranking is not None:
-                    answers.append("not run: a ranking was accepted in the same reply")
+                    answers.append(wording.NOT_RUN)
                 else:
                     ranking, answer = await self._submit(call)
                     answers.append(answer)
@@ -220,6 +228,8 @@ class Conversation:
     async def _use_tools(self, calls: Sequence[RequestedCall]) -> list[str]:
         """Commands of one candidate one after the other, everything else side by side."""
         answers = [""] * len(calls)
+        for call in calls:
+            self._count(call)
 
         async def use(numbers: Sequence[int]) -> None:
             for number in numbers:
@@ -239,23 +249,25 @@ class Conversation:
 
     async def _use_tool(self, call: RequestedCall) -> str:
         if call.arguments is None:
-            return self._refuse_arguments(call)
+            return _refuse_arguments(call)
         return await self.toolbox.call(call.name, call.arguments)
 
     async def _submit(self, call: RequestedCall) -> tuple[tuple[RankedCandidate, ...] | None, str]:
+        self._count(call)
         if call.arguments is None:
-            return None, self._refuse_arguments(call)
+            return None, _refuse_arguments(call)
         try:
             # Findings are looked up in logs of any size: not on the event loop, which serves the other groups.
-            return await asyncio.to_thread(self.acceptance.accept, call.arguments), "accepted"
+            return await asyncio.to_thread(self.acceptance.accept, call.arguments), wording.ACCEPTED
         except SentBackError as error:
-            return None, f"error: not accepted, submit again:\n{error}"
+            return None, wording.NOT_ACCEPTED.format(what=error)
 
-    def _refuse_arguments(self, call: RequestedCall) -> str:
-        self._count_bad_reply("arguments are no JSON object")
-        return f"error: the arguments are not a JSON object: {show_inline(call.raw_arguments[:200])}"
+    def _count(self, call: RequestedCall) -> None:
+        if call.arguments is None:
+            self._bad_calls.count("arguments are no JSON object")
+        else:
+            self._bad_calls.tell_read()
 
-    def _count_bad_reply(self, what: str) -> None:
-        self._n_bad_replies += 1
-        if self._n_bad_replies > MAX_BAD_REPLIES:
-            raise VerdictError(f"unusable replies: {what}")
+
+def _refuse_arguments(call: RequestedCall) -> str:
+    return wording.NO_ARGUMENTS.format(given=show_inline(call.raw_arguments[:200]))

@@ -10,6 +10,7 @@ no file by one that stands before it. Failing attempts, which are context, get a
 
 from collections.abc import Sequence
 
+from gagar_cli.core.text import counted
 from gagar_cli.grader import views
 from gagar_cli.grader.pages import Line, render
 from gagar_cli.grader.workspace import Attempt, Workspace
@@ -92,7 +93,10 @@ class _Shown:
             for line in _head(file, share - _HEADING_CHARS)
         ]
         n_more = len(self._files) - n_files
-        return [*lines, *([f"({n_more} more files are not shown)"] if n_more else [])]
+        return [
+            *lines,
+            *([f"({counted(n_more, 'more file is', 'more files are')} not shown)"] if n_more else []),
+        ]
 
 
 def _rendered(line: Line) -> str:
@@ -110,7 +114,10 @@ def _size(lines: Sequence[str]) -> int:
 def _head(lines: Sequence[str], max_chars: int) -> list[str]:
     n_fitting = _n_fitting(lines, max_chars)
     n_cut = len(lines) - n_fitting
-    return [*lines[:n_fitting], *([f"({n_cut} more lines are not shown)"] if n_cut else [])]
+    return [
+        *lines[:n_fitting],
+        *([f"({counted(n_cut, 'more line is', 'more lines are')} not shown)"] if n_cut else []),
+    ]
 
 
 def _tail(lines: Sequence[str], max_chars: int, n_lines: int) -> list[str]:
@@ -118,7 +125,10 @@ def _tail(lines: Sequence[str], max_chars: int, n_lines: int) -> list[str]:
     n_fitting = _n_fitting(list(reversed(lines)), max_chars)
     n_cut = n_lines - n_fitting
     shown = lines[len(lines) - n_fitting :]
-    return [*([f"({n_cut} earlier lines are not shown)"] if n_cut else []), *shown]
+    return [
+        *([f"({counted(n_cut, 'earlier line is', 'earlier lines are')} not shown)"] if n_cut else []),
+        *shown,
+    ]
 
 
 def _n_fitting(lines: Sequence[str], max_chars: int) -> int:

@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, overload
 
-from gagar_cli.core.text import escape_untrusted
+from gagar_cli.core.text import counted, escape_untrusted
 
 PAGE_LINES = 200
 PAGE_CHARS = 24_000
@@ -127,7 +127,12 @@ def cite(coordinate: str, text: str, focus: int = 0, *, number: int | None = Non
 
 def show_inline(text: str) -> str:
     """A name or short text within a line of ours: harmless, and unable to pose as a gutter."""
-    return escape_untrusted(text, keep_newlines=False).translate(_LOOKALIKES)
+    return text if _is_plain(text) else escape_untrusted(text, keep_newlines=False).translate(_LOOKALIKES)
+
+
+def _is_plain(text: str) -> bool:
+    """Printable ASCII without what could open a control token: nothing of it is ever escaped, and most lines are so."""
+    return text.isascii() and text.isprintable() and "<" not in text and "[" not in text
 
 
 def page(
@@ -140,7 +145,7 @@ def page(
     if not lines:
         return empty
     if start > len(lines):
-        return f"error: start is {start}, there are {len(lines)} lines"
+        return f"error: start is {start}, there {'is' if len(lines) == 1 else 'are'} {counted(len(lines), 'line')}"
     if column is not None:
         line = lines.raw(start - 1) if isinstance(lines, Lines) else lines[start - 1]
         if isinstance(line, str) or column > len(line.text):
@@ -169,7 +174,9 @@ def _piece(coordinate: str, text: str, window: tuple[int, int], number: int | No
     if rest > 0:
         how = f": start={number}, column={start + max_chars + 1}" if number else ""
         after = f"… [{rest} more characters{how}]"
-    shown = escape_untrusted(text[start : start + max_chars], keep_newlines=False)
+    shown = text[start : start + max_chars]
+    if not _is_plain(shown):
+        shown = escape_untrusted(shown, keep_newlines=False)
     return f"{show_inline(coordinate)}{GUTTER}{before}{shown}{after}"
 
 
@@ -183,7 +190,7 @@ def head_and_tail(lines: Sequence[str], more: str) -> list[str]:
     rest = lines[max(head, len(lines) - PAGE_LINES // 2) :]
     tail = _fitting(list(reversed(rest)), PAGE_CHARS // 2)
     n_left_out = len(lines) - head - tail
-    middle = [f"({n_left_out} lines left out: {more})"] if n_left_out else []
+    middle = [f"({counted(n_left_out, 'line')} left out: {more})"] if n_left_out else []
     return [*lines[:head], *middle, *lines[len(lines) - tail :]]
 
 

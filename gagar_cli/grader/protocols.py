@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from gagar_cli.grader import wording
 from gagar_cli.grader.endpoint import Protocol
 from gagar_cli.grader.protocols_text import BadActionError, read_action, read_tagged
 from gagar_cli.grader.replies import Reply, without_thinking
@@ -29,17 +30,6 @@ _MAX_ARGUMENT_CHARS = 80
 """A weak model that repeats itself would fill its whole reply with one argument."""
 _DROPPED_KEYWORDS = ("description", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
-_MANUAL = """
-
-# Tools and replies
-
-You call tools by writing JSON. Every reply is exactly one object of this form and nothing else:
-
-{"calls": [{"tool": "NAME", "arguments": {…}}, …]}
-
-The results come back in the next message, each under a line `[result NUMBER NAME ARGUMENTS]`. The tools, each with the
-JSON schema of its arguments:
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +96,12 @@ class Rendering:
                 action = json.dumps({"calls": [_as_action(call) for call in message["tool_calls"]]})
                 content = f"{content}\n{action}".strip()
             # Some chat templates refuse a message that says nothing.
-            return {"role": "assistant", "content": content or "(nothing)"}
+            return {"role": "assistant", "content": content or wording.NOTHING_SAID}
         calls = {call["id"]: call["function"] for call in message["tool_calls"]}
         results = [
-            f"[result {number} {_heading(calls[result['tool_call_id']])}]\n{result['content']}"
+            wording.RESULT.format(
+                number=number, heading=_heading(calls[result["tool_call_id"]]), content=result["content"]
+            )
             for number, result in enumerate(run[1:], 1)
         ]
         return {"role": "user", "content": "\n".join(results)}
@@ -124,7 +116,7 @@ def read_reply(reply: Reply, protocol: Protocol) -> Reply:
     if protocol == "tools":
         calls = reply.calls or read_tagged(reply.content)
         if not calls:
-            raise BadActionError("the reply calls no tool")
+            raise BadActionError(wording.NO_CALL)
         return reply.with_calls(calls)
     # A server that reads calls out of the text by itself has them apart from it.
     return reply if reply.calls else reply.with_calls(read_action(reply.content))
@@ -136,8 +128,12 @@ def manual(schemas: Sequence[Mapping[str, Any]]) -> str:
     for schema in schemas:
         function = schema["function"]
         arguments = json.dumps(function["parameters"], ensure_ascii=False)
-        lines.append(f"- `{function['name']}`: {function['description']} Arguments: {arguments}")
-    return f"{_MANUAL}\n" + "\n".join(lines) + "\n"
+        lines.append(
+            wording.MANUAL_TOOL.format(
+                name=function["name"], description=function["description"], arguments=arguments
+            )
+        )
+    return f"{wording.MANUAL}\n" + "\n".join(lines) + "\n"
 
 
 def action_format(schemas: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, NoReturn
 
+from gagar_cli.grader import wording
 from gagar_cli.grader.replies import RequestedCall, without_thinking
 
 MAX_TRIES = 200
@@ -44,9 +45,9 @@ def read_action(text: str) -> tuple[RequestedCall, ...]:
     for found in _objects(said):
         last = found if isinstance(found, _Broken) or _is_action(found) else last
     if last is None:
-        raise BadActionError("the reply holds no JSON object with `calls`")
+        raise BadActionError(wording.NO_ACTION)
     if isinstance(last, _Broken):
-        raise BadActionError(f"the JSON of the reply is not valid: {last.reason}")
+        raise BadActionError(wording.BROKEN_ACTION.format(why=last.reason))
     return _number(_read_calls(last))
 
 
@@ -100,19 +101,19 @@ def _read_calls(action: Any) -> list[tuple[str, Mapping[str, Any] | None, str]]:
     if calls is None:
         return [_read_call(action)]
     if not calls:
-        raise BadActionError("`calls` is empty")
+        raise BadActionError(wording.NO_CALLS)
     return [_read_call(call) for call in calls]
 
 
 def _read_call(call: object) -> tuple[str, Mapping[str, Any] | None, str]:
     if not isinstance(call, dict):
-        raise BadActionError("a call must be an object with `tool` and `arguments`")
+        raise BadActionError(wording.NO_CALL_OBJECT)
     names = [call[key] for key in _NAME_KEYS if key in call]
     if len(names) != 1 or not isinstance(names[0], str):
-        raise BadActionError("a call must name one `tool`")
+        raise BadActionError(wording.NO_CALL_NAME)
     given = [call[key] for key in _ARGUMENT_KEYS if key in call]
     if len(given) > 1:
-        raise BadActionError("a call must have its `arguments` once")
+        raise BadActionError(wording.TWO_ARGUMENTS)
     arguments = given[0] if given else {}
     if isinstance(arguments, dict):
         return names[0], arguments, json.dumps(arguments)
@@ -127,7 +128,7 @@ def _load(text: str) -> object:
     try:
         return json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        raise BadActionError(f"the JSON of a <tool_call> is not valid: {_why(error)}") from error
+        raise BadActionError(wording.BROKEN_TAGGED.format(why=_why(error))) from error
 
 
 def _refuse_constant(name: str) -> NoReturn:

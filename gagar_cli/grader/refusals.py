@@ -11,6 +11,8 @@ import time
 from datetime import UTC
 from typing import TYPE_CHECKING, NoReturn
 
+from gagar_cli.core.ranking import GroupRanking
+from gagar_cli.core.spending import spending_of
 from gagar_cli.errors import ContextOverflowError, EndpointError
 from gagar_cli.grader.replies import RetryableError, shown
 
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     import httpx2
 
 MAX_RETRY_AFTER_SECONDS = 60.0
+MAX_REFUSED_GROUPS = 5
+"""In a row, all with the same refusal, and none settled before them: then it is the run that is refused."""
 
 _FATAL_HINTS = {
     401: "set the variable named by `--api-key-env` to a valid key",
@@ -28,9 +32,19 @@ _OVERFLOW = re.compile(
     r"context.{0,20}(?:length|window|size|limit)|maximum.{0,20}(?:context|prompt|input).{0,20}(?:length|tokens)|prompt is too long"
     r"|input.{0,30}too (?:long|large)|too many (?:input )?tokens|exceeds? the (?:available |max\w* )?(?:context|input|number of tokens)"
     r"|input length.{0,60}exceed|longer than the model|reduce the length|(?:input|prompt) tokens.{0,40}(?:exceed|limit|greater)"
-    r"|exceed_context_size|context_length_exceeded|string_above_max_length",
+    r"|exceed_context_size|context_length_exceeded|string_above_max_length"
+    r"|(?:exceed|than).{0,40}max_(?:model|seq)_len|max_seq_len \d"
+    r"|(?:model|sequence|token) (?:length|limit).{0,30}(?:exceed|greater)|exceed.{0,20}(?:model|sequence|token) (?:length|limit)"
+    r"|tokens? in the (?:prompt|request).{0,40}(?:exceed|more than)|maximum model length|must have less than \d+ tokens"
+    r"|`inputs` tokens \+|range of input length",
     re.IGNORECASE,
 )
+_OF_CONTENT = re.compile(
+    r"content[ _-]?(?:filter|management policy|policy)|moderation|\bflagged\b|safety (?:filter|polic|system)"
+    r"|ResponsibleAIPolicyViolation|DataInspectionFailed|inappropriate content",
+    re.IGNORECASE,
+)
+"""What services say that look through what they are sent: it is the group's content that they refuse."""
 _NO_TOOLS = re.compile(
     r"(?:not|n't|no endpoints found that) (?:support|allow|accept|permit|implement)\w*.{0,60}(?:tool|function)"
     r"|tool[\w -]*(?:is|are)?.{0,30}(?:not|un)[ -]?(?:support|available|implemented|permitted|recogni[sz]ed)"
@@ -47,6 +61,9 @@ _WORD_OF_REFUSAL = re.compile(
     r"not supported|unsupported|unknown|unrecogni[sz]ed|unexpected|extra|forbidden|not permitted|not allowed|instead|invalid",
     re.IGNORECASE,
 )
+_REFUSED_REASON = re.compile(r"endpoint: the endpoint refused \((status 4\d\d)(.*)", re.DOTALL)
+_OF_ONE_CALL = re.compile(r"[\w-]*\d[\w-]*")
+"""Ids, times and counts: what differs between two tellings of the same refusal."""
 _REASONING_FIELD = re.compile(r"reasoning(?:_content)?", re.IGNORECASE)
 
 
@@ -62,6 +79,52 @@ class ParameterRefusedError(Exception):
         self.name = name
 
 
+class RefusedGroups:
+    """Tells a refusal that every group meets, such as a parameter that is not taken, from one group's bad luck.
+
+    One that the endpoint says by 401, 403 or 404 is fatal at its first call; a 400 may be the fault of what one group
+    holds, so it takes some groups to know.
+    """
+
+    def __init__(self) -> None:
+        self._n_in_a_row = 0
+        self._refusal = self._shape = ""
+        self._has_settled = False
+
+    def count(self, ranking: GroupRanking) -> None:
+        """Take in how a group ended."""
+        refused = _REFUSED_REASON.match(ranking.reason or "") if ranking.status == "ungraded" else None
+        if refused is None:
+            # A group that took no answer, as one without leads that is only checked, says nothing of the endpoint.
+            if spending_of(ranking.grader).n_calls:
+                self._n_in_a_row = 0
+                self._has_settled = self._has_settled or ranking.status != "ungraded"
+            return
+        status, text = refused[1], refused[2]
+        shape = status + _OF_ONE_CALL.sub("", text)
+        self._n_in_a_row = self._n_in_a_row + 1 if shape == self._shape else 1
+        self._refusal, self._shape = (status + text).removesuffix(")"), shape
+
+    def tell_graded(self) -> None:
+        """Note that an earlier part of the run had groups graded: those that are left may be the ones with bad luck."""
+        self._has_settled = True
+
+    def raise_if_all(self) -> None:
+        """Called before the next group is begun.
+
+        Raises:
+            EndpointError: fatal, the endpoint refuses the run; its groups are ungraded and owed.
+        """
+        if not self._has_settled and self._n_in_a_row >= MAX_REFUSED_GROUPS:
+            raise EndpointError(
+                f"the endpoint refused {self._n_in_a_row} groups in a row in the same way and none was graded "
+                f"({self._refusal})",
+                "check `--model`, `--extra-body` and the other parameters of the model, or ask `gagar doctor`; "
+                "the same command asks these groups again",
+                is_fatal=True,
+            )
+
+
 def raise_for_status(status: int, text: str, response: "httpx2.Response", *, protocol: str) -> NoReturn:
     """Raise what an error status means.
 
@@ -75,6 +138,9 @@ def raise_for_status(status: int, text: str, response: "httpx2.Response", *, pro
     told = f"status {status}: {shown(text)}"
     if status not in (401, 403, 429) and status >= 400:
         _raise_for_words(status, text, told, protocol)
+    if status in (400, 403, 422, 451) and _OF_CONTENT.search(text):
+        # Of this group alone, also where the status is one by which others are told that the key will not do.
+        raise EndpointError(f"the endpoint refused the content ({told})")
     if status in (408, 409, 429) or status >= 500 or status < 200:
         raise RetryableError(told, retry_after_seconds(response))
     if status < 400:
@@ -90,7 +156,8 @@ def _raise_for_words(status: int, text: str, told: str, protocol: str) -> None:
     is_refusal = status in (400, 413, 422)
     if is_refusal and _WRONG_CAP.search(text) and _WORD_OF_REFUSAL.search(text) and not _is_overflow(text):
         raise ParameterRefusedError("max_tokens", told)
-    if (is_refusal or status == 500) and _is_overflow(text):
+    # 413 is about nothing but the length, whatever its words: a proxy in between may say it too.
+    if status == 413 or ((is_refusal or status == 500) and _is_overflow(text)):
         raise ContextOverflowError(f"the conversation is longer than the model's window ({told})")
     if protocol == "tools" and status in (400, 404, 422, 500, 501) and _NO_TOOLS.search(text):
         raise ProtocolRefusedError(told)

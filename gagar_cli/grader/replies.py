@@ -140,7 +140,7 @@ def shown(value: object) -> str:
 def parse_object(text: str) -> dict[str, Any] | None:
     """A JSON object; None where the text is none."""
     try:
-        value = json.loads(text, parse_constant=_refuse_constant)
+        value = _STRICT.decode(text)
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
@@ -148,6 +148,9 @@ def parse_object(text: str) -> dict[str, Any] | None:
 
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
+
+
+_STRICT = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
 def _parse_calls(calls: Any) -> tuple[RequestedCall, ...]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from gagar_cli.core.patch import PatchConflict
-from gagar_cli.core.text import count_lines
+from gagar_cli.core.text import count_lines, counted
 from gagar_cli.core.turns import Turn
 from gagar_cli.grader.pages import Line, Lines, Place, as_lines
 from gagar_cli.grader.patterns import Pattern
@@ -41,7 +41,7 @@ def search_lines(workspace: Workspace, pattern: Pattern, where: str, candidate: 
         owners[place.coordinate.partition(":")[0]] += 1
         n_chars += len(place.text)
         if len(hits) == MAX_SEARCH_HITS or n_chars > MAX_SEARCH_CHARS:
-            hits.append(f"stopped at {len(hits)} lines: search for something rarer")
+            hits.append(f"stopped at {counted(len(hits), 'line')}: search for something rarer")
             break
     if len(hits) > _FEW_HITS:
         counts = ", ".join(f"{owner} {count}" for owner, count in owners.items())
@@ -97,8 +97,12 @@ def _places_with(pattern: Pattern, prefix: str, content: str, n_before: int = 0)
 
 def _turn_places_with(pattern: Pattern, attempt: Attempt, turn: Turn) -> Iterator[Place]:
     prefix = f"{attempt.blind_id}:turn:{turn.number}"
+    n_before: int | None = None
     for number, text in enumerate(turn.texts()):
         if next(pattern.find_all(text), None) is not None:
-            # Counted only where there is a hit: a log is searched as fast as it is read.
-            n_before = sum(map(count_lines, islice(turn.texts(), number)))
+            if n_before is None:
+                # Counted from the first hit on only: a log without one is searched as fast as it is read.
+                n_before = sum(map(count_lines, islice(turn.texts(), number)))
             yield from _places_with(pattern, prefix, text, n_before)
+        if n_before is not None:
+            n_before += count_lines(text)

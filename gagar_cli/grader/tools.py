@@ -4,12 +4,13 @@ Every call is answered: a bad name, bad arguments or a missing place come back a
 in the conversation. Tools read; the one that runs anything is `run_check`, and it runs in a sandbox.
 """
 
-import asyncio
+import time
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import Any
 
 from gagar_cli.core.patch import PatchConflict
-from gagar_cli.core.text import shorten
+from gagar_cli.core.text import counted, shorten
 from gagar_cli.errors import CheckoutError
 from gagar_cli.grader import views
 from gagar_cli.grader.checks import (
@@ -29,9 +30,12 @@ from gagar_cli.grader.tool_schemas import (
     SUBMIT_SCHEMA,
     VIEW_OUTPUT_SCHEMA,
 )
+from gagar_cli.grader.turns import call_apart
 from gagar_cli.grader.variants import compare_all
 from gagar_cli.grader.workspace import Attempt, Workspace
 
+QUICK_SECONDS = 0.004
+"""Of the processor, for one call. A reply may make dozens, and the other groups wait for all that are not done apart."""
 TAIL_LINES = 40
 """Of a test output where no start is given: its summary and the last failure."""
 _TOLD_CHARS = 120
@@ -54,6 +58,7 @@ class Toolbox:
         self._checks = checks
         self._only = only
         self._submit = dict(submit)
+        self._has_been_slow = False
 
     @property
     def schemas(self) -> list[dict[str, Any]]:
@@ -75,7 +80,15 @@ class Toolbox:
             if name == "run_check":
                 return await self._run_check(arguments)
             if name in _READERS:
-                return await asyncio.to_thread(_READERS[name], self, arguments)
+                # Outputs of commands are not among what is quick; one expression can take seconds for any text.
+                is_bounded = self._checks is None and not arguments.get("regex")
+                is_quick = is_bounded and self.workspace.is_quick and not self._has_been_slow
+                began = time.thread_time()
+                shown = await call_apart(partial(_READERS[name], self, arguments), is_quick=is_quick)
+                if is_quick:
+                    # Few characters can be made to take long: then this group shall wait, not the others.
+                    self._has_been_slow = time.thread_time() - began > QUICK_SECONDS
+                return shown
         except _BadCallError as error:
             return f"error: {error}"
         except (PatchConflict, CheckoutError) as error:
@@ -161,7 +174,7 @@ class Toolbox:
         attempt = self._attempt(arguments)
         first = _integer(arguments, "first", default=1)
         last = _integer(arguments, "last", default=first)
-        empty = f"{attempt.blind_id} has {len(attempt.turns)} turns"
+        empty = f"{attempt.blind_id} has {counted(len(attempt.turns), 'turn')}"
         return page(
             views.turn_lines(attempt, first, last), _start(arguments), empty=empty, column=_column(arguments)
         )

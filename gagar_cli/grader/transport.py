@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import aiohttp
     import httpx2
     from openai import AsyncOpenAI
+    from openai._models import FinalRequestOptions
 
 MAX_BODY_BYTES = 16 * 1024**2
 
@@ -29,6 +30,8 @@ _MAX_RAW_BYTES = 2**20
 """A longer request is handed over as a stream, so that sending it does not hold up the event loop."""
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[\t -~]*")
+_KEY_HEADER = "idempotency-key"
+_OWN_FIELDS = frozenset(("model", "messages", "tools"))
 _OWN_HEADERS = frozenset(("content-length", "expect", "transfer-encoding"))
 """Where the next request begins depends on them."""
 
@@ -37,12 +40,17 @@ def open_client(settings: EndpointSettings) -> "AsyncOpenAI":
     """A client of the endpoint; of the offline model in this process where no address is given.
 
     Raises:
-        EndpointError: fatal, the address or a header cannot be used.
+        EndpointError: fatal, the address, a header or a field of the body cannot be used.
     """
     import httpx2
-    from openai import AsyncOpenAI
 
     _check_headers(settings.headers)
+    if own := sorted(_OWN_FIELDS & settings.extra_body.keys()):
+        raise EndpointError(
+            f"the extra body holds {', '.join(own)}, which each request has already",
+            "leave it out: which of the two counts is up to the endpoint",
+            is_fatal=True,
+        )
     if settings.api_key is not None and not _HEADER_VALUE.fullmatch(settings.api_key):
         raise EndpointError("the key holds characters that no key has", is_fatal=True)
     address = _read_address(settings.base_url or _OFFLINE_URL)
@@ -53,7 +61,7 @@ def open_client(settings: EndpointSettings) -> "AsyncOpenAI":
         transport = httpx2.ASGITransport(app=app)
     else:
         transport = _aiohttp_transport(settings.max_connections)
-    return AsyncOpenAI(
+    client = _repeating_client()(
         api_key=settings.api_key or "none",
         # What stands behind a question mark goes with each request, behind its own path.
         base_url=address.copy_with(query=None, fragment=None),
@@ -62,6 +70,17 @@ def open_client(settings: EndpointSettings) -> "AsyncOpenAI":
         default_headers=dict(settings.headers),
         http_client=_plain_client(transport),
     )
+    # What the SDK finds in the environment is for another endpoint: it would go to this one, and before the key.
+    client.organization = client.project = None
+    client._custom_headers = dict(settings.headers)
+    return client
+
+
+def call_options(address: str) -> "FinalRequestOptions":
+    """What the SDK is told of every call, but for its content: made once, for its defaults are copied deeply."""
+    from openai._models import FinalRequestOptions
+
+    return FinalRequestOptions.construct(method="post", url=address)
 
 
 def _read_address(base_url: str) -> "httpx2.URL":
@@ -95,6 +114,45 @@ def _check_headers(headers: Mapping[str, str]) -> None:
             raise EndpointError(f"the header {name} is the connection's own", "leave it out", is_fatal=True)
 
 
+def _repeating_client() -> "type[AsyncOpenAI]":
+    """The SDK's client, which makes the request of a call out of the one before it.
+
+    Between two calls only the body differs; the SDK puts address and headers together anew, and checks them, with each.
+    """
+    import httpx2
+    from openai import AsyncOpenAI
+
+    class RepeatingClient(AsyncOpenAI):
+        _pattern: tuple[str, httpx2.Request] | None = None
+
+        @property
+        def user_agent(self) -> str:
+            # The SDK tells the name of the class.
+            return f"{AsyncOpenAI.__name__}/Python {self._version}"
+
+        def _build_request(self, options: "FinalRequestOptions", **others: Any) -> httpx2.Request:
+            content = options.content
+            if options.method != "post" or not isinstance(content, bytes):
+                return super()._build_request(options, **others)
+            if self._pattern is None or self._pattern[0] != options.url:
+                request = super()._build_request(options, **others)
+                # How long a body is, the connection knows by itself.
+                request.headers.pop("content-length", None)
+                if not any(name.lower() == _KEY_HEADER for name in self._custom_headers):
+                    # One for all calls would make them the same call; one that the user gives is his.
+                    request.headers.pop(_KEY_HEADER, None)
+                self._pattern = (options.url, request)
+            _, pattern = self._pattern
+            request = httpx2.Request(
+                pattern.method, pattern.url, headers=pattern.headers, stream=httpx2.ByteStream(content)
+            )
+            # Where it is not told, each look at a header finds it out from all of them.
+            request.headers.encoding = "ascii"
+            return request
+
+    return RepeatingClient
+
+
 def _plain_client(transport: "httpx2.AsyncBaseTransport") -> "httpx2.AsyncClient":
     """A client that sends what the SDK has put together as it is, and gives back what comes.
 
@@ -119,7 +177,8 @@ def _plain_client(transport: "httpx2.AsyncBaseTransport") -> "httpx2.AsyncClient
         async def send(self, request: httpx2.Request, **_options: Any) -> httpx2.Response:
             response = await transport.handle_async_request(request)
             response.request = request
-            await response.aread()
+            if not response.is_closed:
+                await response.aread()
             return response
 
     return PlainClient(transport=transport, timeout=None, trust_env=False)
@@ -129,6 +188,18 @@ def _aiohttp_transport(max_connections: int) -> "httpx2.AsyncBaseTransport":
     """A transport with a pool of its own, opened with the first request."""
     import aiohttp
     import httpx2
+
+    class WholeResponse(httpx2.Response):
+        """One whose body is there: it is not gone through once more, as that of a stream is."""
+
+        def __init__(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
+            super().__init__(status, headers=headers, stream=httpx2.ByteStream(body))
+            self.is_closed = self.is_stream_consumed = True
+            self._body = body
+
+        @property
+        def content(self) -> bytes:
+            return self._body
 
     class AiohttpTransport(httpx2.AsyncBaseTransport):
         def __init__(self) -> None:
@@ -148,7 +219,7 @@ def _aiohttp_transport(max_connections: int) -> "httpx2.AsyncBaseTransport":
                     allow_redirects=False,
                 ) as answer:
                     told = [pair for pair in answer.raw_headers if pair[0].lower() in _TOLD_HEADERS]
-                    return httpx2.Response(answer.status, headers=told, content=await _read_body(answer))
+                    return WholeResponse(answer.status, told, await _read_body(answer))
             except aiohttp.ClientConnectorCertificateError as error:
                 reason = getattr(error.certificate_error, "verify_message", "") or "it cannot be verified"
                 raise EndpointError(

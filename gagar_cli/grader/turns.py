@@ -2,6 +2,9 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from typing import TypeVar
+
+_Result = TypeVar("_Result")
 
 
 def count_cancellations() -> int:
@@ -25,6 +28,11 @@ async def run_until_one_fails(works: Iterable[Coroutine[None, None, None]]) -> N
     for task in tasks:
         if task in done:
             task.result()
+
+
+async def call_apart(work: Callable[[], _Result], *, is_quick: bool) -> _Result:
+    """What it gives back; in a thread, so that the other groups go on, unless that would take longer than the work."""
+    return work() if is_quick else await asyncio.to_thread(work)
 
 
 class GroupTurn:

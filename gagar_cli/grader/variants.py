@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from gagar_cli.core.patch import PatchFile
 from gagar_cli.core.patch_model import PatchLine
+from gagar_cli.core.text import counted
 from gagar_cli.grader.pages import Line, Place
 from gagar_cli.grader.workspace import Attempt, describe_file
 
@@ -48,7 +49,7 @@ def compare_all(attempts: Sequence[Attempt]) -> list[Line]:
         for file in attempt.patch.files:
             by_path.setdefault(file.path, {}).setdefault(attempt.blind_id, []).append(file)
     names = [attempt.blind_id for attempt in attempts if attempt.patch.files]
-    lines: list[Line] = [f"{len(names)} patches, {len(by_path)} files"]
+    lines: list[Line] = [f"{counted(len(names), 'patch', 'patches')}, {counted(len(by_path), 'file')}"]
     shared = {path: files for path, files in by_path.items() if len(files) > 1 or len(names) == 1}
     for path, files in sorted(shared.items(), key=lambda entry: (-len(entry[1]), entry[0])):
         lines.append(Place("file", path))
@@ -89,7 +90,7 @@ def _file_places(path: str, files: dict[str, list[PatchFile]], names: Sequence[s
             yield from (_place(first, path, line) for line in variant.lines[:MAX_VARIANT_LINES])
             n_more = len(variant.lines) - MAX_VARIANT_LINES
             if n_more > 0:
-                yield f'  {n_more} more lines: view_patch(candidate="{first}", path=…)'
+                yield f'  {counted(n_more, "more line")}: view_patch(candidate="{first}", path=…)'
 
 
 def find_runs(file: PatchFile) -> Iterator[Run]:

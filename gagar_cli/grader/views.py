@@ -8,8 +8,7 @@ from typing import NamedTuple
 from gagar_cli.core.lines import slice_lines
 from gagar_cli.core.outcomes import told_tests
 from gagar_cli.core.patch import Hunk, PatchFile
-from gagar_cli.core.tampering import find_tampering
-from gagar_cli.core.text import count_lines, split_lines
+from gagar_cli.core.text import count_lines, counted, split_lines
 from gagar_cli.grader.pages import PAGE_LINES, Line, Lines, Part, Place, Slices, as_lines, cite
 from gagar_cli.grader.workspace import RAW_PATCH, Attempt, Workspace, describe_file
 
@@ -17,6 +16,8 @@ EVERY_LINE_CRLF = "every line of this file ends with CRLF"
 MAX_SHOWN_LEADS, MAX_NAMED_TURNS = 12, 60
 """Of one attempt, in the overview: what it did must not push the others out of sight."""
 MAX_SHOWN_FILES = 60
+NO_CHANGE = "passed with no change"
+"""Of a candidate with an empty patch: its tests pass as they are, or its change was lost or made past the patch."""
 TOUCHED_FILES, PROBLEM_STATEMENT = "touched files:", "problem statement:"
 """Headings of the overview."""
 
@@ -106,7 +107,7 @@ def listed_files(paths: Sequence[str], prefix: str) -> Lines:
             folders[path[:n_skipped] + folder + "/"] += 1
         else:
             files.append(Place("file", path))
-    return as_lines([*(Place(f"{count} files", folder) for folder, count in folders.items()), *files])
+    return as_lines([*(Place(counted(count, "file"), folder) for folder, count in folders.items()), *files])
 
 
 class FileView(NamedTuple):
@@ -127,7 +128,8 @@ def file_lines(workspace: Workspace, path: str, candidate: str | None) -> FileVi
     if text is None:
         return None
     places = list(numbered(f"{candidate or 'base'}:{path}", split_lines(text)))
-    return FileView(as_lines(_show_mixed_ends(places, places)), is_crlf([place.text for place in places]))
+    is_whole = is_crlf([place.text for place in places])
+    return FileView(as_lines(places if is_whole else list(_show_ends(places))), is_whole)
 
 
 def _attempt_line(workspace: Workspace, attempt: Attempt) -> str:
@@ -135,15 +137,19 @@ def _attempt_line(workspace: Workspace, attempt: Attempt) -> str:
     if patch is None:
         size = "unknown"
     elif not attempt.patch.files:
-        size = "empty" if not patch.strip() else "unreadable"
+        is_candidate = attempt.blind_id in workspace.candidates
+        empty = f"empty, {NO_CHANGE}" if is_candidate else "empty"
+        size = "unreadable" if patch.strip() else empty
     else:
-        size = f"{len(attempt.patch.files)} files +{attempt.patch.n_added} -{attempt.patch.n_removed}"
+        size = (
+            f"{counted(len(attempt.patch.files), 'file')} +{attempt.patch.n_added} -{attempt.patch.n_removed}"
+        )
     scored_as = workspace.twins.get(attempt.blind_id, "-")
     output = attempt.test_output
     told = told_tests(output)
     return (
         f"{attempt.blind_id} patch: {size} | turns: {len(attempt.turns)} | "
-        f"test output: {count_lines(output)} lines{f', it says: {told}' if told else ''} | identical to: {scored_as}"
+        f"test output: {counted(count_lines(output), 'line')}{f', it says: {told}' if told else ''} | identical to: {scored_as}"
     )
 
 
@@ -155,7 +161,7 @@ def _lead_lines(attempt: Attempt) -> Iterator[str]:
         turns = " ".join(dict.fromkeys(rest[:MAX_NAMED_TURNS]))
         more = f" and {len(rest) - MAX_NAMED_TURNS} more" if len(rest) > MAX_NAMED_TURNS else ""
         yield f"  {attempt.blind_id}: leads in turns {turns}{more}"
-    for found in find_tampering(attempt.patch):
+    for found in attempt.tampering:
         yield cite(f"  {attempt.blind_id}:{found.path}:{found.line} {found.kind}", found.text)
 
 
@@ -167,17 +173,19 @@ def _touched_files(workspace: Workspace) -> list[str]:
     by_interest = sorted(touched.items(), key=lambda entry: (-len(entry[1]), entry[0]))
     shown = [cite(f"  {', '.join(sizes)}", path) for path, sizes in by_interest[:MAX_SHOWN_FILES]]
     n_more = len(by_interest) - len(shown)
-    return [*shown, *([f"  and {n_more} more files, touched by few"] if n_more else [])]
+    return [*shown, *([f"  and {counted(n_more, 'more file')}, touched by few"] if n_more else [])]
 
 
 def _file_lines(blind_id: str, file: PatchFile) -> Iterator[Line]:
     yield Place(f"{blind_id}:{file.path}:0", describe_file(file))
-    places = list(patch_places(blind_id, file))
-    if is_crlf([place.text for place in places]):
+    ends = [line.text.endswith("\r") for hunk in file.hunks for line in hunk.lines]
+    is_mixed = any(ends) and not all(ends)
+    if ends and all(ends):
         yield EVERY_LINE_CRLF
     for hunk in file.hunks:
         yield f"@@ -{hunk.old_start},{hunk.old_count} +{hunk.new_start},{hunk.new_count} @@"
-        yield from _show_mixed_ends(list(_hunk_places(blind_id, file, hunk)), places)
+        places = _hunk_places(blind_id, file, hunk)
+        yield from _show_ends(places) if is_mixed else places
 
 
 def patch_places(blind_id: str, file: PatchFile) -> Iterator[Place]:
@@ -213,13 +221,10 @@ def is_crlf(texts: Sequence[str]) -> bool:
     return bool(texts) and all(text.endswith("\r") for text in texts)
 
 
-def _show_mixed_ends(places: Sequence[Place], whole: Sequence[Place]) -> list[Line]:
-    """The lines of a file; where only some end with a carriage return, it is made visible (a page drops one)."""
-    if is_crlf([place.text for place in whole]):
-        return list(places)
-    return [
-        place._replace(text=place.text + "\r") if place.text.endswith("\r") else place for place in places
-    ]
+def _show_ends(places: Iterable[Place]) -> Iterator[Place]:
+    """The lines of a file of which only some end with a carriage return: it is made visible (a page drops one)."""
+    for place in places:
+        yield place._replace(text=place.text + "\r") if place.text.endswith("\r") else place
 
 
 def _numbered_lines(prefix: str, lines: Sequence[str]) -> Lines:

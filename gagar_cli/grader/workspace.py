@@ -17,10 +17,15 @@ from gagar_cli.core.leads import Lead, find_leads
 from gagar_cli.core.lines import slice_lines
 from gagar_cli.core.patch import Patch, PatchConflict, PatchFile, apply_file, parse_patch, refuse_patch
 from gagar_cli.core.schema import Group, Trajectory
+from gagar_cli.core.tampering import PatchLead, find_tampering
 from gagar_cli.core.text import count_lines, split_lines
 from gagar_cli.core.turns import Turn, first_prompt, split_turns
 from gagar_cli.grader.pages import show_inline
 
+QUICK_CHARS = 100_000
+"""Of a group's texts: to go through all of them takes a few milliseconds, tens of them where they are made to take long."""
+_PART_CHARS = 20
+"""What an attempt, a message or a call counts for by itself: empty ones are gone through as well."""
 RAW_PATCH = "patch"
 """In coordinates: the path under which a patch that could not be read is shown line by line."""
 
@@ -62,6 +67,11 @@ class Attempt:
         """Turns that could have brought the answer in."""
         return find_leads(self.turns)
 
+    @cached_property
+    def tampering(self) -> tuple[PatchLead, ...]:
+        """Lines of its patch by which tests can be made to pass."""
+        return find_tampering(self.patch)
+
     @property
     def test_output(self) -> str:
         """Its test output; empty where there is none."""
@@ -101,6 +111,24 @@ class Workspace:
         self.executions: dict[tuple[str, int], list[str]] = {}
         """The output lines of each command, by candidate and number."""
         self.problem_statement = group.task.problem_statement or _shared_prompt(group) or ""
+
+    @cached_property
+    def is_quick(self) -> bool:
+        """Whether all that it shows is in memory, and little: what a tool makes of it takes no time to speak of."""
+        n_left = QUICK_CHARS - len(self.problem_statement) - _PART_CHARS * len(self.attempts)
+        for attempt in self.attempts.values():
+            one = attempt.trajectory
+            # Logs that make their messages when they are asked for are long ones.
+            if self.repository is not None or not isinstance(one.messages, tuple):
+                return False
+            n_left -= len(one.model_patch or "") + len(one.test_output or "")
+            n_left -= _PART_CHARS * len(one.messages)
+            for message in one.messages:
+                n_left -= len(message.content) + _PART_CHARS * len(message.tool_calls)
+                n_left -= sum(len(call.name) + len(call.arguments) for call in message.tool_calls)
+                if n_left < 0:
+                    return False
+        return n_left >= 0
 
     def read_file(self, path: str, candidate: str | None) -> str | None:
         """A repository file at the base, or as a candidate's patch leaves it; None where there is no such file.

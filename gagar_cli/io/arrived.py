@@ -1,11 +1,12 @@
 """What a growing dump's index holds: rows, the trajectories that they make, and what a look at the files found."""
 
 import math
-from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from gagar_cli.core.schema import GroupKey
+from gagar_cli.io.formats.facts import is_inferred
 from gagar_cli.io.records import MISSING, Fields, Scalars
 from gagar_cli.io.sources import Place
 from gagar_cli.io.tails import Tail
@@ -31,11 +32,24 @@ class Row:
         is_known = found.resolved is not None or found.infra_failure or found.mask_sample
         return self.light is not None and not is_known
 
-    def is_told(self, judged: Container[Tail], fields: Fields) -> bool:
-        """Whether its verdict counts, else its reward: that of a record to which no file joins one, of `judged` files too."""
-        if self.light is None or self.scalars.resolved is not None or self.scalars.reward is None:
+    def is_told(self, judged: Mapping[Tail, bool], fields: Fields, *, has_joined: bool) -> bool:
+        """Whether its verdict counts, else its reward: that of a record to which no file joins one, of `judged` files too.
+
+        `judged`: files of which any record has a verdict, and whether one of its own; `has_joined`: whether joined files have any.
+        """
+        if self.scalars.resolved is not None:
+            return True
+        if self.light is None or self.scalars.reward is None:
             return self.tail in judged
-        return self.tail in judged and fields.find(self.light, "resolved") is not MISSING
+        is_by_own = not has_joined and judged.get(self.tail, False)
+        return is_by_own or fields.find(self.light, "resolved") is not MISSING
+
+    def as_inferred(self) -> "Row":
+        """The row as its format alone has it, where no joined file gave a verdict in the end."""
+        if self.light is None or not is_inferred(self.light, is_native=self.tail.run is not None):
+            return self
+        inferred = self.light.get("resolved")
+        return replace(self, scalars=self.scalars._replace(resolved=inferred is True))
 
     @property
     def order(self) -> tuple[Any, ...]:

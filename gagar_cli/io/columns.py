@@ -7,20 +7,10 @@ empty id, an infinite reward) makes the whole batch go the slow way, which finds
 import polars as pl
 
 from gagar_cli.core.schema import MAX_REWARD
-from gagar_cli.io.records import ALIASES, MAX_KEY_CHARS, Fields
+from gagar_cli.io.records import ALIASES, MAX_KEY_CHARS, Fields, Scalars
+from gagar_cli.io.row_table import TYPES
 
-_TYPES: dict[str, type[pl.DataType]] = {
-    "trajectory_id": pl.String,
-    "step": pl.Int64,
-    "segment": pl.Int32,
-    "reward": pl.Float64,
-    "resolved": pl.Boolean,
-    "infra_failure": pl.Boolean,
-    "mask_sample": pl.Boolean,
-    "n_turns": pl.Int64,
-    "n_output_tokens": pl.Int64,
-    "advantage": pl.Float64,
-}
+_NAMES = Scalars._fields[1:]
 _COUNTS = ("n_turns", "n_output_tokens")
 _FLAGS = ("infra_failure", "mask_sample")
 """Missing or null is false."""
@@ -32,7 +22,8 @@ def clean_scalars(table: pl.DataFrame, fields: Fields, group_field: str | None) 
     if group is None:
         return None
     columns = [group]
-    for name, type_ in _TYPES.items():
+    for name in _NAMES:
+        type_ = TYPES[name]
         column = _find(table, fields, name)
         made = _absent(name, type_, table.height) if column is None else _checked(column, name, type_)
         if made is None:

@@ -2,31 +2,37 @@
 
 A dump is files, folders of shards, or `-`; JSON lines (plain, gzip, zstd) or Parquet. `open_dump` reads everything
 once and refuses what is ambiguous; afterwards memory holds the index only, and `read_trajectories` fetches single
-records by place. Of a long dump that is read for its scalars only, the ids lie in a file too (`io/row_ids.py`). The
-files must stay as they are while a dump is open.
+records by place. Of a long dump the ids lie in a file too (`io/row_ids.py`). The files must stay as they are while a
+dump is open.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from itertools import groupby, pairwise
+from operator import attrgetter
 from types import TracebackType
 from typing import Self
 
+import numpy as np
 import polars as pl
 
 from gagar_cli.core.schema import Task, Trajectory
 from gagar_cli.errors import InputError, UsageError
+from gagar_cli.io.contradictions import note_contradictions
 from gagar_cli.io.extras import extra_column
-from gagar_cli.io.index import locate
+from gagar_cli.io.index import locate, number_trajectories
 from gagar_cli.io.joined import JoinedSource
 from gagar_cli.io.joins import Joins
 from gagar_cli.io.native import NativeSource
 from gagar_cli.io.open_sources import open_sources
 from gagar_cli.io.packed_logs import LogStore
+from gagar_cli.io.reading_notes import once_a_kind
 from gagar_cli.io.records import Fields, exploded, placed
 from gagar_cli.io.row_ids import Hash, hash_texts
-from gagar_cli.io.row_table import RowTable
-from gagar_cli.io.scan import DumpReport, ReadOptions, Scan
+from gagar_cli.io.row_places import PLACE_COLUMNS, RowPlaces, distinct_places
+from gagar_cli.io.row_table import ChosenRow, RowTable, chosen_rows
+from gagar_cli.io.scan import DumpReport, ReadOptions, Report, Scan
 from gagar_cli.io.sources import JsonlSource, Place, Source
 from gagar_cli.io.trajectories import join_segments, read_task, read_trajectory
 
@@ -75,10 +81,16 @@ class Dump:
     def index(self) -> pl.DataFrame:
         """One row a record: `INDEX_COLUMNS`, and extras.
 
-        Where texts are kept apart it is made anew at each call, without `trajectory_id`, which `keys` has, and without
-        `primary_row`.
+        Where ids are kept apart it is made anew at each call, as narrow as its values and without `trajectory_id`, which
+        `keys` has.
         """
         return self._whole if self._apart is None else self._apart.part()  # type: ignore[return-value]
+
+    def full_index(self) -> pl.DataFrame:
+        """The index with all ids, in the types of its columns; of a long dump it takes many times the memory."""
+        if self._apart is None:
+            return self.index
+        return number_trajectories(self._apart.whole(), has_segments=False)
 
     @property
     def rows_apart(self) -> RowTable | None:
@@ -122,7 +134,7 @@ class Dump:
     def where(self, row: int) -> str:
         """The place of a row of the index as messages tell it: `dump.jsonl:12`, `dump.jsonl:12[3]` when exploded."""
         if self._apart is not None:
-            return locate(self._apart.part(row, row + 1), self._sources, 0)
+            return locate(self._apart.places(row, row + 1), self._sources, 0)
         return locate(self.index, self._sources, row)
 
     def read_trajectories(self, rows: Sequence[int]) -> list[tuple[Task, Trajectory]]:
@@ -151,10 +163,10 @@ class Dump:
         if columns is not None:
             paths = [*columns, *([self._explode] if self._explode else [])]
             names = list(dict.fromkeys(name for path in paths for name in (path, path.partition(".")[0])))
-        for (number,), rows in self.index.group_by("source", maintain_order=True):
-            source = self._sources[number]
-            places, spread = _distinct_places(rows)
-            for record, items in zip(source.read_whole(places, names), spread, strict=True):
+        for number, start, stop in self._runs():
+            places = RowPlaces(self.places, start, stop)
+            records = self._sources[number].read_whole(places, names)
+            for record, (_, items) in zip(records, places.told(), strict=True):
                 for item in items:
                     yield record if item is None else exploded(record, self._explode, item)
 
@@ -183,57 +195,69 @@ class Dump:
     def _line_places(self) -> Iterator[tuple[int, list[Place]]]:
         """The places of rows that are lines, source by source in parts: a place is an object, and rows are many."""
         for start in range(0, self.n_rows, _PART_ROWS):
-            stop = start + _PART_ROWS
-            part = self.index[start:stop] if self._apart is None else self._apart.part(start, stop)
+            part = self.places(start, start + _PART_ROWS)
             for (number,), rows in part.group_by("source", maintain_order=True):
-                yield number, _distinct_places(rows)[0]
+                yield number, distinct_places(rows.select(PLACE_COLUMNS).iter_rows())[0]
+
+    def places(self, start: int, stop: int) -> pl.DataFrame:
+        """Where the records from `start` to before `stop` lie: `source`, `line`, `offset`, `length` and `item`."""
+        return self.index[start:stop] if self._apart is None else self._apart.places(start, stop)
+
+    def _runs(self) -> Iterator[tuple[int, int, int]]:
+        """The sources in the order of their rows, each with its first row and the one after its last."""
+        source = self.index["source"] if self._apart is None else self._apart.column("source")
+        if source is None:
+            yield 0, 0, self.n_rows
+            return
+        numbers = source.to_numpy()
+        borders = np.flatnonzero(numbers[1:] != numbers[:-1]) + 1
+        for start, stop in pairwise([0, *borders.tolist(), len(numbers)]):
+            yield int(numbers[start]), start, stop
 
     def _read_rows(self, rows: Sequence[int]) -> Iterator[tuple[Task, Trajectory]]:
         store = LogStore()
-        for (number,), part in self.index[list(rows)].group_by("source", maintain_order=True):
+        chosen = chosen_rows(self.index, rows) if self._apart is None else self._apart.chosen(rows)
+        for number, part in groupby(chosen, key=attrgetter("source")):
             source = self._sources[number]
-            places, spread = _distinct_places(part)
-            row_values = part.select("line", "trajectory_id", "reward", "passed").iter_rows()
+            row_values = list(part)
+            places, spread = distinct_places(
+                (each.line, each.offset, each.length, each.item) for each in row_values
+            )
+            remaining = iter(row_values)
             records = source.read(places, self._fields)
             for items in spread:
                 record = next(records)  # not by `zip`, which holds on to what it gave last
                 for item in items:
-                    line, trajectory_id, reward, passed = next(row_values)
+                    row = next(remaining)
                     merged = record if item is None else exploded(record, self._explode, item)
                     # As `where`, without asking the index once a record.
-                    where = f"{source.name}:{line}" + ("" if item is None else f"[{item}]")
-                    task, trajectory = self._build(merged, where, trajectory_id, reward, passed=passed)
+                    where = f"{source.name}:{row.line}" + ("" if item is None else f"[{item}]")
+                    task, trajectory = self._build(merged, where, row)
                     yield task, store.packed(trajectory)
                     del merged, trajectory
                 # What was made of it stays; the next one needs its place.
                 del record
 
-    def _build(
-        self,
-        record: Mapping[str, object],
-        where: str,
-        trajectory_id: str,
-        reward: float | None,
-        *,
-        passed: bool,
-    ) -> tuple[Task, Trajectory]:
+    def _build(self, record: Mapping[str, object], where: str, row: ChosenRow) -> tuple[Task, Trajectory]:
         try:
             return read_task(record, self._fields), read_trajectory(
                 record,
                 self._fields,
-                trajectory_id=trajectory_id,
-                reward=float("nan") if reward is None else reward,
-                passed=passed,
+                trajectory_id=row.trajectory_id,
+                reward=float("nan") if row.reward is None else row.reward,
+                passed=row.passed,
                 where=where,
             )
         except InputError as error:
             raise placed(error, where) from error
 
 
-def open_dump(paths: Sequence[str], options: ReadOptions, *, hash_: Hash = hash_texts) -> Dump:
+def open_dump(
+    paths: Sequence[str], options: ReadOptions, *, hash_: Hash = hash_texts, progress: Report | None = None
+) -> Dump:
     """Read the index of a dump: every record once, types checked, ids settled.
 
-    `hash_` finds ids that are kept in a file; texts that share a hash cost time, no more.
+    `hash_` finds ids kept in a file; texts that share a hash cost time, no more. `progress` is told how much was read.
 
     Raises:
         UsageError: no path, `-` twice, or a mapped name that is not canonical.
@@ -251,28 +275,17 @@ def open_dump(paths: Sequence[str], options: ReadOptions, *, hash_: Hash = hash_
             joins = Joins(options.joins, runs, options.pass_threshold)
             opened.callback(joins.close)
             sources = [*(JoinedSource(source, joins, fields, options.explode) for source in sources)]
-        scan = Scan(sources, fields, options, hash_=hash_)
+        scan = Scan(sources, fields, options, hash_=hash_, report=progress)
         opened.callback(scan.close)
         index, report = scan.run_apart()
         if joins is not None:
             joins.refuse_shared()
         joined = joins.notes() if joins is not None else ()
-        report = replace(report, notes=(*notes, *report.notes, *joined))
+        report = replace(report, notes=tuple(once_a_kind((*notes, *report.notes, *joined))))
         resources = opened.pop_all()
-    return Dump(index, report, sources, fields, options.explode, resources)
-
-
-def _distinct_places(rows: pl.DataFrame) -> tuple[list[Place], list[list[int | None]]]:
-    """The places of rows of one source in order, each once, and the items wanted of each."""
-    places: list[Place] = []
-    items: list[list[int | None]] = []
-    for line, offset, length, item in rows.select("line", "offset", "length", "item").iter_rows():
-        # Native records may share a line (branches of one trace): their places differ.
-        if not places or (places[-1].line, places[-1].offset) != (line, offset):
-            places.append(Place(line, offset, length))
-            items.append([])
-        items[-1].append(item)
-    return places, items
+    dump = Dump(index, report, sources, fields, options.explode, resources)
+    note_contradictions(dump, options.pass_threshold)
+    return dump
 
 
 def _segments_of(index: pl.DataFrame) -> dict[int, list[int]]:

@@ -23,15 +23,12 @@ from gagar_cli.io.formats import FORMATS
 from gagar_cli.io.formats.base import Context
 from gagar_cli.io.markers import END_OF_DUMP, is_marker
 from gagar_cli.io.native import NativeSource, Spool, label_runs, patches_beside
-from gagar_cli.io.native_files import (
-    Found,
-    Other,
-    natural_order,
-    refuse,
-    without_companions,
-)
+from gagar_cli.io.native_companions import without_companions
+from gagar_cli.io.native_files import natural_order
+from gagar_cli.io.native_found import Found, Other, refuse
 from gagar_cli.io.piped import PipedLines
 from gagar_cli.io.problems import kind_of_problem
+from gagar_cli.io.read_options import forced_format
 from gagar_cli.io.records import Fields
 from gagar_cli.io.scan import ReadOptions
 from gagar_cli.io.sources import Scanned, Source
@@ -56,8 +53,7 @@ class FollowedFiles:
             UsageError: no such format, an address of another machine, or standard input twice.
             InputError: a path that is not there, in a folder that is not there either.
         """
-        is_own_form = options.format is None and bool(options.fields or options.explode)
-        self._forced = "canonical" if is_own_form else options.format
+        self._forced = forced_format(options)
         if self._forced not in (None, "canonical", *FORMATS):
             raise UsageError(f"--format is {self._forced!r}, expected canonical, {', '.join(FORMATS)}")
         if not paths or list(paths).count("-") > 1:
@@ -259,7 +255,12 @@ class FollowedFiles:
         source = NativeSource(
             replace(found, file=feed) if is_lines else found,
             self._spool,
-            Context(run=label, keep_raw=self._options.keep_raw),
+            Context(
+                run=label,
+                keep_raw=self._options.keep_raw,
+                fields=self._options.fields,
+                pass_threshold=self._options.pass_threshold,
+            ),
             group_by=self._options.group_by,
             patches=self._patches_for(found),
         )

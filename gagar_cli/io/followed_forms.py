@@ -10,7 +10,8 @@ from gagar_cli.io.formats import FORMATS, recognise
 from gagar_cli.io.formats.base import Context
 from gagar_cli.io.formats.files import NativeFile, Sample
 from gagar_cli.io.markers import END_OF_DUMP, is_marker
-from gagar_cli.io.native_files import Found, Other, recognised, run_directory_of
+from gagar_cli.io.native_files import recognised, run_directory_of
+from gagar_cli.io.native_found import Found, Other
 from gagar_cli.io.open_sources import open_parquet
 from gagar_cli.io.scan import ReadOptions
 from gagar_cli.io.sources import JsonlSource, Scanned, Source
@@ -39,7 +40,7 @@ def form_of_lines(
     if first is None:
         return None
     sample = Sample(Path(file.path).name, "lines", first.record if isinstance(first, Scanned) else None)
-    taken = recognise(sample) if isinstance(first, Scanned) else None
+    taken = recognise(sample, are_attempts=bool(options.fields)) if isinstance(first, Scanned) else None
     if forced is not None and not file.is_inside:
         taken = FORMATS[forced], "--format"
     if taken is None:
@@ -62,7 +63,11 @@ def form_of_whole(
         return None
     file.refused = state
     taken_for = None if file.is_inside and forced != "canonical" else forced
-    one = Other(file.path) if taken_for == "canonical" else recognised(file.path, taken_for, resources)
+    one = (
+        Other(file.path)
+        if taken_for == "canonical"
+        else recognised(file.path, taken_for, resources, has_fields=bool(options.fields))
+    )
     if isinstance(one, Found):
         is_whole = one.container != "unknown" and not (one.container == "lines" and _is_torn(file))
         return one if is_last or is_whole else None
@@ -87,7 +92,7 @@ def first_id(file: FollowedFile, label: str, options: ReadOptions) -> object:
     else:
         native = NativeFile(file.path, file.found.container)
     try:
-        is_grouped = options.group_by not in (None, "prompt")
+        is_grouped = options.group_by not in (None, "prompt") or "group_id" in options.fields
         rows = file.found.format.read(native, Context(run=label, is_grouped=is_grouped))
         records = (row.record for row in rows if isinstance(row.record, dict))
         return next(records, {}).get("trajectory_id")

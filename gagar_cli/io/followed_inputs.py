@@ -8,7 +8,8 @@ from pathlib import Path
 
 from gagar_cli.errors import InputError, UsageError
 from gagar_cli.io.markers import END_FILE
-from gagar_cli.io.native_files import SUFFIXES, Found
+from gagar_cli.io.native_files import SUFFIXES
+from gagar_cli.io.native_found import Found
 from gagar_cli.io.piped import PipedLines
 from gagar_cli.io.remote import is_remote
 from gagar_cli.io.streams import SHARD_SUFFIXES, show_path

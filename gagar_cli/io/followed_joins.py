@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gagar_cli.errors import InputError, UsageError
+from gagar_cli.io.formats.facts import is_inferred
 from gagar_cli.io.joins import Joins
 from gagar_cli.io.jsonl import parse_object
 from gagar_cli.io.markers import END_FILE, END_OF_DUMP
@@ -58,6 +59,11 @@ class FollowedJoins:
         """Whether every file says that no more comes."""
         return all(_is_ended(Path(path)) for path in self._paths)
 
+    @property
+    def has_verdicts(self) -> bool:
+        """Whether anything in them says who passed."""
+        return self._joins is not None and self._joins.has_verdicts
+
     def renew(self, runs: Sequence[str], *, is_last: bool) -> bool:
         """Read what has changed; whether something is said anew. `runs`: run directories of the dump.
 
@@ -95,9 +101,11 @@ class FollowedJoins:
     ) -> dict[str, Any]:
         """The record with what is known about it by now; counted where a place is given."""
         if self._joins is None:
-            # As the overlay of nothing: a verdict is awaited.
+            # As the overlay of nothing: a verdict is awaited, also where the format infers one.
             has_own = fields.find(record, "resolved") is not MISSING
-            return dict(record) if has_own else {**record, "resolved": None}
+            has_own = has_own and not is_inferred(record, is_native=run is not None)
+            awaited = {fields.mapping.get("resolved", "resolved"): None}
+            return {**record, **({} if has_own else awaited)}
         return self._joins.overlay(dict(record), fields, run=run, where=where)
 
     def check(self) -> None:

@@ -19,12 +19,13 @@ from gagar_cli.io.eligibility import rows_that_meet
 from gagar_cli.io.extras import ExtraColumns
 from gagar_cli.io.followed_files import FollowedFiles
 from gagar_cli.io.followed_joins import FollowedJoins
-from gagar_cli.io.followed_rows import quote, refuse_copy
+from gagar_cli.io.followed_rows import give_up, has_own_verdict, notes_of_rewards, quote, refuse_copy
 from gagar_cli.io.group_field import GroupField
 from gagar_cli.io.joins import KEYS
 from gagar_cli.io.markers import END_OF_GROUP
 from gagar_cli.io.packed_logs import LogStore
-from gagar_cli.io.records import MISSING, SCALARS, Fields, attempts_of, exploded, placed, read_scalars
+from gagar_cli.io.reading_notes import once_a_kind
+from gagar_cli.io.records import SCALARS, Fields, attempts_of, exploded, placed, read_scalars
 from gagar_cli.io.scan import MAX_LISTED_PROBLEMS, ReadOptions, _made_id
 from gagar_cli.io.sources import Place, Scanned
 from gagar_cli.io.tails import Tail
@@ -52,8 +53,8 @@ class FollowedDump:
         self._grouped_by = GroupField(options, self._fields)
         self._paid: set[Tail] = set()
         """Files of which any record has a reward."""
-        self._judged: set[Tail] = set()
-        """Files of which any record has `resolved`."""
+        self._judged: dict[Tail, bool] = {}
+        """Files of which any record has `resolved`, and whether one has its own."""
         self._groups: dict[GroupKey, list[Row]] = {}
         self._marked: dict[GroupKey, None] = {}
         """Groups that their writer called whole, and that wait for verdicts."""
@@ -82,8 +83,9 @@ class FollowedDump:
 
     @property
     def notes(self) -> list[str]:
-        """What is to be told about files and joined files."""
-        return [*self._files.notes, *(self._joins.notes() if self._joins is not None else ())]
+        """What is to be told."""
+        joined = self._joins.notes() if self._joins is not None else ()
+        return once_a_kind([*self._files.notes, *joined, *notes_of_rewards(self._groups, self._options)])
 
     def close(self) -> None:
         """Close what is open."""
@@ -106,9 +108,7 @@ class FollowedDump:
             events += self._withdraw(tail) if scanned is None else self._take(tail, scanned)
         if self._joins is not None and self._joins.renew(self._files.runs, is_last=is_last):
             events += self._rejoin()
-        if is_last:
-            rows = ((key, row) for key, rows in self._groups.items() for row in rows)
-            events += [Event("record", key, row) for key, row in rows if row.is_awaited]
+        events += give_up(self._groups) if is_last else ()
         for key in [key for key in self._marked if not self.is_awaited(key)]:
             del self._marked[key]
             events.append(Event("end_of_group", key))
@@ -122,10 +122,11 @@ class FollowedDump:
         by_id: dict[str, list[Row]] = {}
         for row in self._groups.get(key, ()):
             by_id.setdefault(row.trajectory_id, []).append(row)
-        paid, judged = self._paid, self._judged
+        has_joined = self._joins is not None and self._joins.has_verdicts
+        is_told = partial(Row.is_told, judged=self._judged, fields=self._fields, has_joined=has_joined)
         judge = partial(judge_member, pass_threshold=self._options.pass_threshold)
         members = [
-            judge(rows, has_resolved=rows[0].is_told(judged, self._fields), has_reward=rows[0].tail in paid)
+            judge(rows, has_resolved=is_told(rows[0]), has_reward=rows[0].tail in self._paid)
             for rows in by_id.values()
         ]
         return sorted(members, key=lambda member: member.rows[0].order)
@@ -203,8 +204,9 @@ class FollowedDump:
             record = self._joins.overlay(record, self._fields, tail.run, f"{tail.name}:{place.line}")
         if self._fields.unseen:
             self._fields.note_seen(record)
-        if self._fields.find(record, "resolved") is not MISSING:
-            self._judged.add(tail)
+        is_own = has_own_verdict(record if light is None else light, self._fields, tail)
+        if is_own or light is not None:
+            self._judged[tail] = self._judged.get(tail, False) or is_own
         self._grouped_by.settle(record)
         scalars = read_scalars(record, self._fields, self._grouped_by.name)
         source = os.path.normpath(tail.name)

@@ -6,7 +6,7 @@ same name, but for `advantage`: what the dump had stays as `advantage_input`. Me
 batch of Parquet.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
@@ -19,6 +19,7 @@ from gagar_cli.io.jsonl import dump_line
 from gagar_cli.io.jsonl_copy import LineSplicer, Piece
 from gagar_cli.io.parquet_schema import FooterRefusedError
 from gagar_cli.io.parquet_splice import splice_columns
+from gagar_cli.io.read_progress import Report
 from gagar_cli.io.splice import NotAnObjectError
 from gagar_cli.io.streams import list_shards, show_path
 from gagar_cli.io.writers import write_atomically, write_pieces
@@ -26,8 +27,6 @@ from gagar_cli.io.writers import write_atomically, write_pieces
 KEPT_AS = {"advantage": "advantage_input"}
 _CHUNK_ROWS = 4096
 _LINES_A_REPORT = 256
-Report = Callable[[int, int, str], None]
-"""Told how many records are done, of how many, and what is done with them."""
 
 
 def is_parquet(path: str) -> bool:
@@ -67,14 +66,14 @@ def write_full_copy(
     with write_atomically(path) as stream:
         if len(shards) == 1:
             try:
-                return _splice_parquet(stream, shards[0], added)
+                return _splice_parquet(stream, shards[0], added, report)
             except FooterRefusedError:
                 stream.seek(0)
                 stream.truncate()
         # Its library costs a tenth of a second, which a splice has no use for.
         from gagar_cli.io.parquet_rewrite import rewrite_parquet
 
-        return rewrite_parquet(stream, shards, index, added)
+        return rewrite_parquet(stream, shards, index, added, report=report)
 
 
 def _lines(dump: Dump, added: pl.DataFrame, replaced: set[str]) -> Iterator[Sequence[Piece]]:
@@ -121,8 +120,16 @@ def _counted(
         yield line
 
 
-def _splice_parquet(stream: BinaryIO, shard: str, added: pl.DataFrame) -> tuple[str, ...]:
-    present = splice_columns(stream, shard, added, lambda name, names: new_name(name, names, added.columns))
+def _splice_parquet(
+    stream: BinaryIO, shard: str, added: pl.DataFrame, report: Report | None
+) -> tuple[str, ...]:
+    present = splice_columns(
+        stream,
+        shard,
+        added,
+        lambda name, names: new_name(name, names, added.columns),
+        report=report,
+    )
     lost = lost_names(present, added.columns)
     return tuple(name for name in added.columns if name in lost)
 

@@ -4,11 +4,13 @@ Texts are told apart by polars' own table of categories, exactly and in a quarte
 records have steps, a group is a text in one step.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+
+from gagar_cli.io.arrays import to_series
 
 Codes = NDArray[np.uint32]
 _MIN_ROOM = 1024
@@ -38,7 +40,7 @@ class TextCodes:
             first = _first_of_each(numbers, fresh)
             self._code_of[numbers[first]] = np.arange(self._n_texts, self._n_texts + len(first))
             self._n_texts += len(first)
-            self._texts.append(categories.gather(first))
+            self._texts.append(categories.gather(to_series(first)))
             codes = self._code_of[numbers]
         return codes.astype(np.uint32)
 
@@ -76,13 +78,18 @@ def combine_steps(
     distinct = pl.concat(told).unique().sort(nulls_last=False)
     if distinct[0] is not None:
         distinct = pl.concat((pl.Series([None], dtype=pl.Int64), distinct))
-    of_rows = [_step_numbers(step, distinct, len(code)) for step, code in zip(steps, codes, strict=True)]
+
+    def numbered() -> Iterator[tuple[Codes, Codes]]:
+        # Made anew for each pass: the numbers of all rows are as large as their codes.
+        for step, code in zip(steps, codes, strict=True):
+            yield code, _step_numbers(step, distinct, len(code))
+
     of_text = np.zeros(len(texts), dtype=np.uint32)
-    for code, number in zip(codes, of_rows, strict=True):
+    for code, number in numbered():
         of_text[code] = number
-    if all((of_text[code] == number).all() for code, number in zip(codes, of_rows, strict=True)):
+    if all((of_text[code] == number).all() for code, number in numbered()):
         return codes, _groups(texts, distinct.gather(of_text))
-    return _pairs(texts, distinct, codes, of_rows)
+    return _pairs(texts, distinct, codes, [number for _, number in numbered()])
 
 
 def _step_numbers(step: pl.Series | None, distinct: pl.Series, height: int) -> Codes:

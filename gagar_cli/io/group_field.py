@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from gagar_cli.core.schema import GroupKey
 from gagar_cli.errors import InputError
+from gagar_cli.io.mistaken import mistaken
 from gagar_cli.io.read_options import ReadOptions
 from gagar_cli.io.records import MISSING, Fields, read_group_key
 
@@ -36,7 +37,7 @@ class GroupField:
         elif self._fields.find(record, "instance_id") not in (MISSING, None):
             self.name = "instance_id"
         elif self._options.explode is None:
-            raise InputError(
+            raise mistaken(record) or InputError(
                 "no group_id and no instance_id", "say what groups the records with `--group-by FIELD`"
             )
         self.is_settled = True

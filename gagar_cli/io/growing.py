@@ -4,6 +4,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from gagar_cli.io.arrays import to_series
+
 
 class Growing:
     """Numbers or flags, integers as narrow as the widest of them if not told otherwise; null where nothing was told."""
@@ -47,10 +49,10 @@ class Growing:
 
     def series(self, start: int = 0, stop: int | None = None) -> pl.Series:
         """The rows from `start` to before `stop`."""
-        made = pl.Series(self.name, self._held[start:stop])
+        made = to_series(self._held[start:stop], self.name)
         if self._is_null is None or not self._is_null[start:stop].any():
             return made
-        return made.set(pl.Series(self._is_null[start:stop]), None)
+        return made.set(to_series(self._is_null[start:stop]), None)
 
     def _filled(self, column: pl.Series) -> NDArray[np.generic]:
         """The values of a column, zeroes for nulls, integers in the narrowest type that holds them."""

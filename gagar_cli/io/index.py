@@ -5,30 +5,20 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import polars as pl
 
+from gagar_cli.core.grouping import count_codes
 from gagar_cli.core.text import escape_untrusted, shorten
 from gagar_cli.errors import InputError
 from gagar_cli.io.extras import extra_column
 from gagar_cli.io.row_table import INDEX_COLUMNS, RowTable
 from gagar_cli.io.sources import Source
 
-_ODD = np.uint64(0x9E3779B97F4A7C15)
-"""Spreads the codes of groups over the keys, so that an id of one group is another key in the next."""
-
 
 def is_simple(rows: RowTable, max_group_size: int) -> bool:
-    """Whether every row is a trajectory of its own and no group is larger; told by hashes, so a doubt is a no."""
+    """Whether every row is a trajectory of its own and no group is larger."""
     group = rows.frame["group"].to_numpy()
-    if np.bincount(group, minlength=1).max() > max_group_size:
+    if count_codes(group, 1).max() > max_group_size:
         return False
-    keys = np.empty(len(group), dtype=np.uint64)
-    n_done = 0
-    for part in rows.ids.key_parts():
-        own = keys[n_done : n_done + len(part)]
-        np.multiply(group[n_done : n_done + len(part)], _ODD, out=own)
-        own ^= part
-        n_done += len(part)
-    keys.sort()
-    return not (keys[1:] == keys[:-1]).any()
+    return rows.ids.are_distinct(group)
 
 
 def checked_index(
@@ -121,7 +111,7 @@ def refuse_large_groups(index: pl.DataFrame, max_group_size: int, where: Callabl
         InputError: naming the group and its first record.
     """
     # Counted by rows first: few dumps have segments, and no group is larger than its rows.
-    if np.bincount(index["group"].to_numpy(), minlength=1).max() <= max_group_size:
+    if count_codes(index["group"].to_numpy(), 1).max() <= max_group_size:
         return
     numbered = index.select("group", "group_id", "primary_row", _row_numbers(index).alias("row"))
     primary = numbered.filter(pl.col("row") == pl.col("primary_row"))

@@ -10,34 +10,20 @@ from collections.abc import Collection
 import numpy as np
 import polars as pl
 
+from gagar_cli.io.arrays import to_series
 from gagar_cli.io.group_codes import Codes, TextCodes, combine_steps
 from gagar_cli.io.growing import Growing
 from gagar_cli.io.index_judging import judge
 from gagar_cli.io.records import Scalars
 from gagar_cli.io.row_ids import Hash, RowIds, hash_texts
-from gagar_cli.io.row_table import FLAGS, ZEROES, RowTable, untold
+from gagar_cli.io.row_table import FLAGS, TYPES, ZEROES, RowTable, untold
 from gagar_cli.io.sources import Place
 
 _CHUNK_ROWS = 8192
 _PART_ROWS = 1_048_576
-_ROW_SCHEMA: dict[str, type[pl.DataType]] = {
-    "source": pl.UInt32,
-    "line": pl.Int64,
-    "item": pl.Int32,
-    "offset": pl.Int64,
-    "length": pl.Int64,
-    "group_id": pl.String,
-    "step": pl.Int64,
-    "trajectory_id": pl.String,
-    "segment": pl.Int32,
-    "reward": pl.Float64,
-    "resolved": pl.Boolean,
-    "infra_failure": pl.Boolean,
-    "mask_sample": pl.Boolean,
-    "n_turns": pl.Int64,
-    "n_output_tokens": pl.Int64,
-    "advantage": pl.Float64,
-}
+_ROW_NAMES = (
+    "source", "line", "item", "offset", "length", "group_id", "trajectory_id", *Scalars._fields[2:],
+)  # fmt: skip
 _TEXTS = ("group_id", "trajectory_id")
 _JUDGED = ("reward", "resolved", *FLAGS)
 
@@ -45,10 +31,12 @@ _JUDGED = ("reward", "resolved", *FLAGS)
 class IndexBuilder:
     """Collects the scalars of records, in reading order.
 
-    Ids beyond `max_ids_in_memory` go to a file; None keeps all in memory.
+    Ids beyond `max_ids_in_memory` go to a file; None keeps all in memory. `is_sought`: whether they are found by hash.
     """
 
-    def __init__(self, max_ids_in_memory: int | None = None, *, hash_: Hash = hash_texts) -> None:
+    def __init__(
+        self, max_ids_in_memory: int | None = None, *, hash_: Hash = hash_texts, is_sought: bool = True
+    ) -> None:
         self._rows: list[tuple[object, ...]] = []
         self._columns: dict[str, Growing] = {}
         """Those that say something, but for texts; shorter ones say nothing from there on."""
@@ -59,7 +47,7 @@ class IndexBuilder:
         self._codes = TextCodes()
         self._paid: set[int] = set()
         """Sources that have a reward somewhere."""
-        self.ids = RowIds(max_ids_in_memory, hash_=hash_)
+        self.ids = RowIds(max_ids_in_memory, hash_=hash_, is_sought=is_sought)
         self.n_rows = 0
 
     def add(
@@ -81,16 +69,8 @@ class IndexBuilder:
                 place.offset,
                 place.length,
                 group_id,
-                scalars.step,
                 trajectory_id,
-                scalars.segment,
-                scalars.reward,
-                scalars.resolved,
-                scalars.infra_failure,
-                scalars.mask_sample,
-                scalars.n_turns,
-                scalars.n_output_tokens,
-                scalars.advantage,
+                *scalars[2:],
             )
         )
         self.n_rows += 1
@@ -122,7 +102,7 @@ class IndexBuilder:
     ) -> tuple[RowTable, int]:
         """The rows, and how many valid ones have a reward that contradicts `resolved`.
 
-        `by_reward`: the sources without a verdict in a dump of which others have one.
+        `by_reward`: the sources without a verdict of their own in a dump of which others have one.
         """
         self._pack()
         for column in self._columns.values():
@@ -182,7 +162,7 @@ class IndexBuilder:
     def _pack(self) -> None:
         if not self._rows:
             return
-        frame = pl.DataFrame(self._rows, schema=_ROW_SCHEMA, orient="row")
+        frame = pl.DataFrame(self._rows, schema={name: TYPES[name] for name in _ROW_NAMES}, orient="row")
         self._rows = []
         self._paid.update(frame.filter(pl.col("reward").is_not_null())["source"].unique())
         expected = np.arange(len(self._group) + 1, len(self._group) + 1 + frame.height)
@@ -196,7 +176,7 @@ class IndexBuilder:
         for name, column in named.items():
             if name not in _TEXTS and _is_told(column):
                 self._column(name, n_before).extend(column)
-        self._group.extend(pl.Series(self._codes.code(named["group_id"])))
+        self._group.extend(to_series(self._codes.code(named["group_id"])))
         self.ids.append(named["trajectory_id"])
 
     def _column(self, name: str, n_rows: int) -> Growing:

@@ -29,8 +29,9 @@ def judge(
 ) -> Judgment:
     """The judgment of rows by those of their columns that say something.
 
-    `source` None is the first one. `by_reward` are sources without a verdict in a dump of which others have one, `paid`
-    those that have a reward somewhere: a file may have verdicts only, and the next one rewards only.
+    `source` None is the first one. `by_reward` are sources without a verdict of their own in a dump of which others have
+    one: there a row passes by what was inferred of it, else by its reward. `paid` are those that have a reward somewhere:
+    a file may have verdicts only, and the next one rewards only.
     """
     frame = pl.DataFrame(height=height).with_columns(told.values())
     frame = frame.with_columns(_nothing(name) for name in _NAMES if name not in told)
@@ -42,7 +43,7 @@ def judge(
         frame = frame.with_columns(pl.when(is_paid).then("reward").otherwise(verdict).alias("reward"))
     is_told = pl.lit(has_resolved)
     if by_reward:
-        is_told &= ~pl.col("source").is_in(list(by_reward))
+        is_told &= ~pl.col("source").is_in(list(by_reward)) | pl.col("resolved").is_not_null()
     is_unjudged = is_told & pl.col("resolved").is_null()
     is_unusable = pl.col("reward").is_null() | pl.col("reward").is_nan()
     reason = (

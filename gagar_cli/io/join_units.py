@@ -5,6 +5,7 @@ from pathlib import Path
 
 from gagar_cli.core.text import escape_untrusted
 from gagar_cli.errors import InputError
+from gagar_cli.io.foreign import HEAD_BYTES, foreign, with_help
 from gagar_cli.io.formats.facts import Unit
 from gagar_cli.io.formats.files import NativeFile
 from gagar_cli.io.formats.verdicts import log_unit, read_units
@@ -31,9 +32,18 @@ def units_of(path: str) -> Iterator[Unit]:
 
 
 def _read_units(path: str) -> list[Unit]:
-    file = NativeFile(path)
     try:
-        return read_units(file, file.sample())
+        file = NativeFile(path)
+    except InputError as error:
+        raise with_help(path, error) from error
+    try:
+        sample = file.sample()
+        if sample.container == "unknown":
+            with file.reading() as stream:
+                other = foreign(file.name, stream.read(HEAD_BYTES))
+            if other is not None:
+                raise other
+        return read_units(file, sample)
     finally:
         file.close()
 

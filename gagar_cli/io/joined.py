@@ -21,11 +21,17 @@ class JoinedSource:
         self._explode = explode
         self.name = inner.name
         self.notes = inner.notes
+        self.offered: list[str] = getattr(inner, "offered", [])
 
     @property
     def group_id_source(self) -> str | None:
         """How the source groups its records, where it does that itself."""
         return getattr(self._inner, "group_id_source", None)
+
+    @property
+    def is_untold(self) -> bool:
+        """Whether nothing said a verdict or a reward of any record so far."""
+        return self._joins.is_untold
 
     def scan(self, fields: Fields) -> Iterator[Scanned | ScannedTable]:
         """Every record of the source, joined."""

@@ -12,19 +12,14 @@ from typing import BinaryIO, NamedTuple
 
 from gagar_cli.core.text import escape_untrusted, shorten
 from gagar_cli.errors import InputError
+from gagar_cli.io.jsonl_hints import describe_encoding, layout_hint
 
 MAX_RECORD_BYTES = 64 * 1024**2
 MAX_DEPTH = 100
+_CONTAINERS = (dict, list)
 _LONG_BYTES = 64 * 1024
 """From here on what costs a pass over the text counts, and not what costs a call."""
 _BOM = b"\xef\xbb\xbf"
-_FOREIGN = {
-    b"\xff\xfe": "UTF-16",
-    b"\xfe\xff": "UTF-16",
-    b"\x1f\x8b": "gzip",
-    b"\x28\xb5\x2f\xfd": "zstd",
-    b"PAR1": "Parquet",
-}
 
 
 class Line(NamedTuple):
@@ -128,7 +123,7 @@ def parse_object(
     value = parse_value(text, where, may_be_nan=may_be_nan)
     if not isinstance(value, dict):
         kind = "an array" if isinstance(value, list) else show_value(value)
-        raise InputError(f"{where}: expected an object, found {kind}", _layout_hint(text))
+        raise InputError(f"{where}: expected an object, found {kind}", layout_hint(text))
     return value
 
 
@@ -142,19 +137,18 @@ def parse_value(text: bytes, where: str, *, may_be_nan: Callable[[str], bool] | 
     try:
         value, has_constants = _decode_long(text) if is_long else (_DECODER.decode(text.decode()), True)
     except UnicodeDecodeError as error:
-        raise InputError(f"{where}: {_describe_encoding(text, error)}") from error
+        raise InputError(f"{where}: {describe_encoding(text, error)}") from error
     except json.JSONDecodeError as error:
         place = f"{where}:{error.colno}" if error.lineno == 1 else f"{where}:{error.lineno}:{error.colno}"
         message = f"{place}: invalid JSON: {error.msg[:1].lower()}{error.msg[1:]}"
-        raise InputError(message, _layout_hint(text)) from error
+        raise InputError(message, layout_hint(text, error)) from error
     except RecursionError as error:
         raise InputError(f"{where}: nested deeper than {MAX_DEPTH}") from error
     except _StrictnessError as error:
         raise InputError(f"{where}: {error}") from error
     except ValueError as error:  # int() refuses thousands of digits, which would take quadratic time
         raise InputError(f"{where}: number out of range: more digits than can be read") from error
-    may_be_deep = _opens_many(text) if is_long else text.count(b"{") + text.count(b"[") > MAX_DEPTH
-    if may_be_deep and _depth(value) > MAX_DEPTH:
+    if is_too_deep(value, text):
         raise InputError(f"{where}: nested deeper than {MAX_DEPTH}")
     if has_constants and (b"NaN" in text or b"Infinity" in text):
         _refuse_not_finite(value, where, may_be_nan)
@@ -207,15 +201,6 @@ def _decode_long(text: bytes) -> tuple[object, bool]:
     return decoder.decode(text.decode()), bool(constants)
 
 
-def _describe_encoding(text: bytes, error: UnicodeDecodeError) -> str:
-    for magic, name in _FOREIGN.items():
-        if text.startswith(magic):
-            return f"not UTF-8 (looks like {name})"
-    if text[:64].count(0) > len(text[:64]) // 4:
-        return "not UTF-8 (looks like UTF-16)"
-    return f"not UTF-8: byte 0x{text[error.start]:02x} at offset {error.start} of the line"
-
-
 def ends_too_early(error: BaseException | None) -> bool:
     """Whether what was wrong with a text is only that it stops."""
     if isinstance(error, UnicodeDecodeError):
@@ -231,11 +216,11 @@ def ends_too_early(error: BaseException | None) -> bool:
     return is_start_of_value or is_start_of_fraction or is_open_string
 
 
-def _layout_hint(text: bytes) -> str | None:
-    start = text.lstrip()
-    if start.startswith(b"["):
-        return "a JSON array is turned into lines by `jq -c '.[]' FILE`"
-    return "JSON spread over several lines is joined by `jq -c . FILE`" if start == b"{" else None
+def is_too_deep(value: object, text: bytes) -> bool:
+    """Whether the value of a text is nested deeper than 100."""
+    is_long = len(text) >= _LONG_BYTES
+    may_be_deep = _opens_many(text) if is_long else text.count(b"{") + text.count(b"[") > MAX_DEPTH
+    return may_be_deep and _depth(value) > MAX_DEPTH
 
 
 def _opens_many(text: bytes) -> bool:
@@ -257,7 +242,7 @@ def _depth(value: object) -> int:
             child
             for container in level
             for child in (container.values() if isinstance(container, dict) else container)  # type: ignore[attr-defined]
-            if isinstance(child, dict | list)
+            if type(child) in _CONTAINERS
         ]
     return depth
 

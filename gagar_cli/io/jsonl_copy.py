@@ -14,7 +14,10 @@ from typing import BinaryIO
 from gagar_cli.io.jsonl_edges import Edges, NameFinder, find_edges
 from gagar_cli.io.splice import encode_members, splice_ends, splice_members
 
-_BLOCK_BYTES = 8 * 1024**2
+_BLOCK_BYTES = 2 * 1024**2
+"""Of lines that are searched: a search costs as much as one of some hundred kilobytes before it starts."""
+_COPIED_BYTES = 512 * 1024
+"""Of lines that are only copied: what was read is still in the processor's cache when it is written."""
 _BLANKS = b" \t\r\n"
 Piece = bytes | memoryview
 Span = tuple[int, int]
@@ -100,23 +103,28 @@ def read_spans(
         EOFError: the file ends before a line does.
     """
     buffer = bytearray(_BLOCK_BYTES)
-    waiting: list[tuple[int, int]] = []
+    waiting: list[Span] = []
+    are_clean = True
     for offset, length in spans:
-        if waiting and offset + length - waiting[0][0] > len(buffer):
-            yield buffer, _read_block(stream, buffer, waiting, clean)
-            waiting = []
+        place = bisect_left(clean, offset)
+        is_clean = place < len(clean) and clean[place] == offset
+        limit = _COPIED_BYTES if are_clean and is_clean else _BLOCK_BYTES
+        if waiting and offset + length - waiting[0][0] > limit:
+            yield buffer, _read_block(stream, buffer, waiting)
+            waiting, are_clean = [], True
         if length > len(buffer):
             buffer = bytearray(length)
-        waiting.append((offset, length))
+        span = (offset, offset + length)
+        waiting.append(CleanSpan(span) if is_clean else span)
+        are_clean &= is_clean
     if waiting:
-        yield buffer, _read_block(stream, buffer, waiting, clean)
+        yield buffer, _read_block(stream, buffer, waiting)
 
 
-def _read_block(
-    stream: BinaryIO, buffer: bytearray, spans: Sequence[tuple[int, int]], clean: Sequence[int]
-) -> list[Span]:
+def _read_block(stream: BinaryIO, buffer: bytearray, spans: Sequence[Span]) -> list[Span]:
+    """Fill the buffer with lines of the file; where they lie in it, of the same kind as their spans."""
     first = spans[0][0]
-    n_wanted = spans[-1][0] + spans[-1][1] - first
+    n_wanted = spans[-1][1] - first
     n_done = 0
     with memoryview(buffer) as view:
         while n_done < n_wanted and (
@@ -125,12 +133,11 @@ def _read_block(
             n_done += n_read
     if n_done < n_wanted:
         raise EOFError
-    found: list[Span] = []
-    for offset, length in spans:
-        span = (offset - first, offset - first + length)
-        place = bisect_left(clean, offset)
-        found.append(CleanSpan(span) if place < len(clean) and clean[place] == offset else span)
-    return found
+    moved = ((start - first, stop - first) for start, stop in spans)
+    return [
+        CleanSpan(there) if isinstance(span, CleanSpan) else there
+        for span, there in zip(spans, moved, strict=True)
+    ]
 
 
 def _append(view: memoryview, span: Span, added: Mapping[str, object]) -> Sequence[Piece]:

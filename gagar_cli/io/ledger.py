@@ -3,26 +3,40 @@
 A record counts as done when `append` has returned: one write, then fdatasync. Opening drops a torn last line, which
 was never acknowledged, and refuses a damaged line anywhere else without touching the file: each line carries a
 checksum. One run at a time holds the lock. Beside the ledger, `<ledger>.run.json` keeps the settings that its records
-were made with; a run with other settings is refused, because its records would not compare.
+were made with; a run with other settings is refused, because its records would not compare. How the last run read its
+dump stands there too, for those who use the records; a run that reads it otherwise goes on.
 """
 
 import errno
 import fcntl
-import hashlib
 import json
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 from gagar_cli.errors import InputError, OutputError, UsageError
-from gagar_cli.io.jsonl import Line, dump_line, parse_line, show_value
+from gagar_cli.io.jsonl import Line, dump_line, show_value
+from gagar_cli.io.ledger_lines import checksum, read_checked, read_sealed
 from gagar_cli.io.streams import show_path
-from gagar_cli.io.writers import sync_directory, write_atomically
+from gagar_cli.io.writers import sync_directory, write_summary_file
 
 _MAX_LISTED_SETTINGS = 10
+_READING = "read"
+"""Of the settings the one that may change: what was read is told by digests of it."""
+
+
+class Place(NamedTuple):
+    """Where a record lies in a ledger: its line, without the end."""
+
+    offset: int
+    n_bytes: int
+
+
+Take = Callable[[dict[str, object], Place], None]
+"""Is given a record without its checksum, and its place."""
 
 
 class Ledger:
@@ -31,14 +45,26 @@ class Ledger:
     def __init__(self, path: str, descriptor: int) -> None:
         self.path = path
         self.records: list[dict[str, object]] = []
-        """What was there when it was opened, checked, in order, without checksums."""
+        """What was there when it was opened, checked, in order, without checksums; nothing where others took it."""
         self.notes: list[str] = []
         self._descriptor: int | None = descriptor
         self._n_bytes = 0
+        self._n_records = 0
 
     @classmethod
-    def open(cls, path: str, *, config: Mapping[str, object] | None, overwrite: bool = False) -> Self:
+    def open(
+        cls,
+        path: str,
+        *,
+        config: Mapping[str, object] | None,
+        overwrite: bool = False,
+        reading: Mapping[str, object] | None = None,
+        take: Take | None = None,
+    ) -> Self:
         """Open or make a ledger for a run with these settings; `overwrite` empties it first.
+
+        `reading` is kept with the settings as `read`, and not compared. `take` is given each record that is there, and
+        `records` stays empty: all of a long ledger takes many times its size.
 
         Without settings it is opened to be corrected: whatever run, person or tool wrote it, its lines stay and need
         no checksum.
@@ -50,7 +76,12 @@ class Ledger:
         """
         ledger = cls(path, _open_locked(path))
         try:
-            ledger._load(config, overwrite=overwrite)
+            ledger._load(
+                config,
+                reading,
+                take or (lambda record, _: ledger.records.append(record)),
+                overwrite=overwrite,
+            )
         except BaseException:
             ledger.close()
             raise
@@ -70,18 +101,18 @@ class Ledger:
             os.close(self._descriptor)
             self._descriptor = None
 
-    def append(self, *records: Mapping[str, object]) -> None:
-        """Put records on disk, all by one write; they are there when this returns.
+    def append(self, *records: Mapping[str, object]) -> list[Place]:
+        """Put records on disk, all by one write; they are there when this returns, at these places.
 
         Raises:
             OutputError: they are not, and the ledger is as before; nothing more is taken.
         """
         if self._descriptor is None:
             raise OutputError(f"{show_path(self.path)}: the ledger is closed")
-        line = b"".join(dump_line({**record, "checksum": checksum(record)}) for record in records)
+        lines = [dump_line({**record, "checksum": checksum(record)}) for record in records]
         try:
-            n_written = os.write(self._descriptor, line)
-            if n_written != len(line):
+            n_written = os.write(self._descriptor, b"".join(lines))
+            if n_written != sum(map(len, lines)):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             # Not to be tried again after a failure: the kernel may have dropped the pages and report success.
             os.fdatasync(self._descriptor)
@@ -93,7 +124,27 @@ class Ledger:
             raise OutputError(
                 message, "records before this one are safe: the same command goes on from them"
             ) from error
-        self._n_bytes += len(line)
+        places = []
+        for line in lines:
+            places.append(Place(self._n_bytes, len(line) - 1))
+            self._n_bytes += len(line)
+        return places
+
+    def read(self, place: Place) -> dict[str, object]:
+        """A record that was taken or appended, read again, without its checksum.
+
+        Raises:
+            OutputError: the ledger is closed.
+            InputError: it cannot be read.
+        """
+        if self._descriptor is None:
+            raise OutputError(f"{show_path(self.path)}: the ledger is closed")
+        try:
+            text = os.pread(self._descriptor, place.n_bytes, place.offset)
+        except OSError as error:
+            raise InputError(f"{show_path(self.path)}: {(error.strerror or str(error)).lower()}") from error
+        line = Line(0, place.offset, text, is_cut=False)
+        return read_sealed(line) or read_checked(line, self.path)
 
     def _take_back(self) -> None:
         assert self._descriptor is not None  # noqa: S101 - for the type checker
@@ -103,16 +154,22 @@ class Ledger:
             self.notes.append(f"{show_path(self.path)}: the last line is torn; the next run drops it")
         self.close()
 
-    def _load(self, config: Mapping[str, object] | None, *, overwrite: bool) -> None:
+    def _load(
+        self,
+        config: Mapping[str, object] | None,
+        reading: Mapping[str, object] | None,
+        take: Take,
+        *,
+        overwrite: bool,
+    ) -> None:
         assert self._descriptor is not None  # noqa: S101 - for the type checker
-        settings = None if config is None else json.loads(dump_line(config))
+        settings = None if config is None else json.loads(dump_line(_with_reading(config, reading)))
         settings_path = _settings_path(self.path)
         try:
             if overwrite:
                 os.ftruncate(self._descriptor, 0)
-            n_bytes = self._read_records(must_be_ours=settings is not None)
-            if self.records and settings is not None:
-                self._compare_settings(settings)
+            n_bytes = self._read_records(take, must_be_ours=settings is not None)
+            is_told = bool(self._n_records and settings is not None and self._compare_settings(settings))
             n_torn = os.fstat(self._descriptor).st_size - n_bytes
             if n_torn and settings is None:
                 hint = "a run that goes on drops what was torn; a file made by hand wants a newline"
@@ -124,12 +181,11 @@ class Ledger:
         except OSError as error:
             raise OutputError(f"{show_path(self.path)}: {(error.strerror or str(error)).lower()}") from error
         self._n_bytes = n_bytes
-        if settings is not None and (not self.records or not settings_path.exists()):
-            with write_atomically(settings_path) as stream:
-                stream.write(json.dumps(settings, indent=2, sort_keys=True).encode() + b"\n")
+        if settings is not None and not is_told:
+            write_summary_file(settings_path, settings)
 
-    def _read_records(self, *, must_be_ours: bool) -> int:
-        """Fill `records`; the length of what is complete. Lines that are not ours may lack a checksum."""
+    def _read_records(self, take: Take, *, must_be_ours: bool) -> int:
+        """Give away what is complete, whose length comes back. Lines that are not ours may lack a checksum."""
         assert self._descriptor is not None  # noqa: S101 - for the type checker
         n_bytes = 0
         with os.fdopen(os.dup(self._descriptor), "rb") as stream:
@@ -139,17 +195,23 @@ class Ledger:
                     break
                 line = Line(number, n_bytes, text.rstrip(b"\n"), is_cut=False)
                 if must_be_ours or line.text.strip():
-                    self.records.append(read_checked(line, self.path, must_be_ours=must_be_ours))
+                    record = read_sealed(line)
+                    if record is None:
+                        record = read_checked(line, self.path, must_be_ours=must_be_ours)
+                    take(record, Place(n_bytes, len(line.text)))
+                    self._n_records += 1
                 n_bytes += len(text)
         return n_bytes
 
-    def _compare_settings(self, settings: Mapping[str, object]) -> None:
+    def _compare_settings(self, settings: Mapping[str, object]) -> bool:
+        """Whether all of them stand beside the ledger already."""
         earlier = read_settings(self.path)
         if earlier is None:
             missing = show_path(_settings_path(self.path))
             self.notes.append(f"{missing}: missing, the settings of earlier records are unknown")
-            return
+            return False
         refuse_other_settings(self.path, earlier, settings)
+        return earlier.get(_READING) == settings.get(_READING)
 
 
 def read_settings(path: str) -> dict[str, object] | None:
@@ -169,7 +231,7 @@ def read_settings(path: str) -> dict[str, object] | None:
         raise InputError(f"{show_path(settings_path)}: not JSON, expected a run's settings") from error
     if not isinstance(earlier, dict):
         raise InputError(f"{show_path(settings_path)} is {show_value(earlier)}, expected a run's settings")
-    return earlier
+    return {name: value for name, value in earlier.items() if name != "schema_version"}
 
 
 def refuse_other_settings(path: str, earlier: Mapping[str, object], settings: Mapping[str, object]) -> None:
@@ -178,7 +240,8 @@ def refuse_other_settings(path: str, earlier: Mapping[str, object], settings: Ma
     Raises:
         UsageError: they differ.
     """
-    differing = list(_differences(earlier, json.loads(dump_line(settings))))
+    now = json.loads(dump_line(settings))
+    differing = list(_differences({**earlier, _READING: None}, {**now, _READING: None}))
     if not differing:
         return
     listed = differing[:_MAX_LISTED_SETTINGS]
@@ -190,30 +253,12 @@ def refuse_other_settings(path: str, earlier: Mapping[str, object], settings: Ma
     )
 
 
+def _with_reading(config: Mapping[str, object], reading: Mapping[str, object] | None) -> Mapping[str, object]:
+    return config if reading is None else {**config, _READING: reading}
+
+
 def _settings_path(path: str) -> Path:
     return Path(f"{path}.run.json")
-
-
-def checksum(record: Mapping[str, object]) -> str:
-    """The first 16 hex digits of SHA-256 over the record's canonical JSON, `checksum` left out."""
-    content = json.loads(dump_line({key: value for key, value in record.items() if key != "checksum"}))
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def read_checked(line: Line, source: str, *, must_be_ours: bool = True) -> dict[str, object]:
-    """The record on a ledger's line, without its checksum.
-
-    Raises:
-        InputError: not one JSON object, or its checksum does not fit, or is missing where the line must be ours.
-    """
-    record = parse_line(line, show_path(source))
-    found = record.pop("checksum", None)
-    if found != checksum(record) and (found is not None or must_be_ours):
-        what = "is missing" if found is None else f"is {show_value(found)}, which does not fit the line"
-        hint = "the line was damaged or edited; nothing was overwritten"
-        raise InputError(f"{show_path(source)}:{line.number}: checksum {what}", hint)
-    return record
 
 
 def _open_locked(path: str) -> int:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from gagar_cli.core.batches import BoolArray, IntArray
 from gagar_cli.core.schema import MAX_REWARD
+from gagar_cli.core.text import counted
 from gagar_cli.core.turn_methods import Turns
 from gagar_cli.errors import InputError
 from gagar_cli.io.dump import Dump
@@ -109,9 +110,8 @@ class _TurnReader:
             if values is None and states:
                 self._first_lacking.setdefault(name, row)
             if values is not None and len(values) != len(states):
-                raise self._error(
-                    row, name, f"has {len(values)} entries, expected {len(states)}", "one a turn"
-                )
+                n_values = counted(len(values), "entry", "entries")
+                raise self._error(row, name, f"has {n_values}, expected {len(states)}", "one a turn")
         for index, state in enumerate(states):
             self._states.append(self._code(row, "turn_states", index, state))
         for index, state in enumerate(lists["turn_next_states"] or [None] * len(states)):

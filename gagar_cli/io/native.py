@@ -15,10 +15,12 @@ from typing import Any, BinaryIO, cast
 
 from gagar_cli.errors import InputError, OutputError
 from gagar_cli.io.formats.base import Context, Row
-from gagar_cli.io.formats.files import NativeFile
+from gagar_cli.io.formats.files import NativeFile, storable
 from gagar_cli.io.formats.predictions import numbered, patch_of
 from gagar_cli.io.jsonl import dump_line, parse_object
-from gagar_cli.io.native_files import LOG_FOLDERS, Found
+from gagar_cli.io.native_companions import leads_out
+from gagar_cli.io.native_files import LOG_FOLDERS
+from gagar_cli.io.native_found import Found
 from gagar_cli.io.records import Fields, look_up, prompt_key
 from gagar_cli.io.remote import masked
 from gagar_cli.io.sources import Place, Scanned
@@ -81,6 +83,7 @@ class NativeSource:
     ) -> None:
         self.name = show_path(found.path)
         self.notes: list[str] = context.notes
+        self.offered: list[str] = context.offered
         self.run_directory = found.run_directory
         self.form = (found.format.name, found.why)
         self.is_connected = found.format.is_connected
@@ -91,7 +94,7 @@ class NativeSource:
         self._context = replace(
             context,
             keep_raw=context.keep_raw or group_by not in (None, "prompt", "directory"),
-            is_grouped=group_by not in (None, "prompt"),
+            is_grouped=group_by not in (None, "prompt") or "group_id" in context.fields,
         )
         self._is_raw_kept = context.keep_raw
         self._group_by = group_by
@@ -170,7 +173,7 @@ class NativeSource:
             for message in record.get("messages") or ():
                 message.pop("extra", None)
         self.group_id_source = str(record.get("group_id_source"))
-        record["source_path"] = masked(self._found.path)
+        record["source_path"] = storable(masked(self._found.path))
         record["source_row"] = row.line
         offset, length = self._spool.append(dump_line(record))
         return Scanned(Place(row.line, offset, length), record)
@@ -183,7 +186,7 @@ class NativeSource:
             record["group_id"] = prompt_key(record)
             record["group_id_source"] = "equal_prompt"
         elif self._group_by == "directory":
-            record["group_id"] = Path(self._found.path).resolve().parent.name
+            record["group_id"] = storable(Path(self._found.path).resolve().parent.name)
             record["group_id_source"] = "directory"
         else:
             value = look_up(record, self._group_by)
@@ -195,7 +198,13 @@ class NativeSource:
 
 
 def open_native(
-    found: Sequence[Found], spool: Spool, *, keep_raw: bool, group_by: str | None
+    found: Sequence[Found],
+    spool: Spool,
+    *,
+    keep_raw: bool,
+    group_by: str | None,
+    fields: Mapping[str, str],
+    pass_threshold: float,
 ) -> list[NativeSource]:
     """The sources of native files, each with the label of its run and the patches beside it."""
     patches: dict[str, dict[str, str | None]] = {}
@@ -204,7 +213,7 @@ def open_native(
         has_patches_beside = each.format.name in ("mini-swe-agent", "swe-agent")
         if has_patches_beside and each.run_directory not in patches:
             patches[each.run_directory] = patches_beside(each.run_directory)
-        context = Context(run=label, keep_raw=keep_raw)
+        context = Context(run=label, keep_raw=keep_raw, fields=fields, pass_threshold=pass_threshold)
         sources.append(
             NativeSource(each, spool, context, group_by=group_by, patches=patches.get(each.run_directory, {}))
         )
@@ -220,15 +229,15 @@ def label_runs(found: Sequence[Found]) -> list[str]:
     n_files = Counter((each.format.name, each.run_directory) for each in found)
     made = []
     for each in found:
-        label = "" if each.path == "-" else labels[each.run_directory]
+        label = "" if each.path == "-" else storable(labels[each.run_directory])
         if not each.format.is_one_attempt and n_files[each.format.name, each.run_directory] > 1:
-            label = f"{label}/{Path(each.path).name.partition('.')[0]}"
+            label = f"{label}/{storable(Path(each.path).name).partition('.')[0]}"
         made.append(label)
     return made
 
 
 def patches_beside(run_directory: str) -> dict[str, str | None]:
-    """The predictions in a run's own folder, by instance."""
+    """The predictions in a run's own folder, by instance; what a link brings from elsewhere are none of its own."""
     patches: dict[str, str | None] = {}
     names = ("preds.json", "all_preds.jsonl")
     for path in [
@@ -236,7 +245,7 @@ def patches_beside(run_directory: str) -> dict[str, str | None]:
         for folder in ((), *((each,) for each in LOG_FOLDERS))
         for name in names
     ]:
-        if not path.is_file():
+        if not path.is_file() or leads_out(path, run_directory):
             continue
         file = NativeFile(str(path))
         try:

@@ -60,6 +60,19 @@ class ParquetSource:
         self._flat = {name for name, type_ in types.items() if type_ in _FLAT_TYPES}
         self._columns = list(types) or self._batches.columns
 
+    @property
+    def n_bytes(self) -> int:
+        """The size of the file."""
+        return self._identity[2]
+
+    @property
+    def n_rows(self) -> int | None:
+        """The rows of the file, as its footer tells; None where polars cannot."""
+        try:
+            return int(self._lazy_frame().select(pl.len()).collect().item())
+        except _REFUSALS:
+            return None
+
     def scan(self, fields: Fields) -> Iterator[Scanned | ScannedTable]:
         """Every row, with the columns of the index only."""
         fields.note_seen(dict.fromkeys([*self._columns, *_heavy_paths(fields, self._columns)]))

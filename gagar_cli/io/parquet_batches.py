@@ -36,6 +36,9 @@ _LARGE_BYTES = 4 * 1024**2
 """A batch of this size is handled so that memory stays low; the time that takes would be noticed with small ones."""
 _ONE_THREAD = {"use_threads": False}
 """Each thread keeps memory of its own."""
+if "jemalloc" in pa.supported_memory_backends():
+    # Others hold on to a quarter more of what decoding a large page took in between.
+    pa.set_memory_pool(pa.jemalloc_memory_pool())
 
 
 class _Cut(NamedTuple):
@@ -137,11 +140,15 @@ class ParquetBatches:
     @contextmanager
     def _opened(self) -> Iterator[Any]:
         with Path(self._path).open("rb") as stream:
-            if file_identity(stream) != self._identity:
-                raise InputError(f"{self.name}: the file changed while it was read")
+            self._refuse_change(stream)
             # Without buffer_size a column chunk is read whole, which in one huge row group is the whole file.
             with pq.ParquetFile(stream, buffer_size=_BUFFER_BYTES, pre_buffer=False) as table:
                 yield table
+            self._refuse_change(stream)
+
+    def _refuse_change(self, stream: BinaryIO) -> None:
+        if file_identity(stream) != self._identity:
+            raise InputError(f"{self.name}: the file changed while it was read")
 
     def _batches(self, n_rows: int, columns: Sequence[str], row_group: int | None = None) -> Iterator[Any]:
         """Batches of at most so many rows; of one row group fewer, where these would be large."""

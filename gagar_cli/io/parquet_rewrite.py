@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from gagar_cli.core.text import escape_untrusted, shorten
 from gagar_cli.errors import InputError
 from gagar_cli.io.full_copy import lost_names, new_name
+from gagar_cli.io.read_progress import Report
 from gagar_cli.io.streams import show_path
 
 _BATCH_BYTES = 16 * 1024**2
@@ -25,7 +26,12 @@ _MAX_TABLE_ROWS = 131_072
 
 
 def rewrite_parquet(
-    stream: BinaryIO, shards: Sequence[str], index: pl.DataFrame, added: pl.DataFrame
+    stream: BinaryIO,
+    shards: Sequence[str],
+    index: pl.DataFrame,
+    added: pl.DataFrame,
+    *,
+    report: Report | None = None,
 ) -> tuple[str, ...]:
     """Write the rows of the index with the columns of `added`; the names that lost their values come back.
 
@@ -58,6 +64,8 @@ def rewrite_parquet(
                     arrays = [table.column(names[found.get_field_index(name)]) for name in first.names]
                     arrays += part.columns
                     writer.write_table(pa.table(arrays, schema=schema))
+                    if report is not None:
+                        report(first_row + start + table.num_rows, added.height, "records copied")
             first_row += len(lines)
     finally:
         if writer is not None:

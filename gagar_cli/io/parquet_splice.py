@@ -19,19 +19,27 @@ from gagar_cli.io.arrow_schema import METADATA_KEY, extended_schema
 from gagar_cli.io.parquet_footer import MAGIC, Added, Footer, read_footer
 from gagar_cli.io.parquet_pages import ChunkWriter, EncodedColumn, encode_columns, row_ranges, schema_element
 from gagar_cli.io.parquet_schema import FooterRefusedError
+from gagar_cli.io.read_progress import Report
 from gagar_cli.io.streams import file_identity, show_path
 
-_COPY_BYTES = 1024**3
+_COPY_BYTES = 256 * 1024**2
+"""At once: few calls, and each soon done."""
+_MEGABYTE = 10**6
 _VERIFIED_VALUES = 2_000_000
 
 
 def splice_columns(
-    stream: BinaryIO, path: str, added: pl.DataFrame, new_name: Callable[[str, Collection[str]], str | None]
+    stream: BinaryIO,
+    path: str,
+    added: pl.DataFrame,
+    new_name: Callable[[str, Collection[str]], str | None],
+    *,
+    report: Report | None = None,
 ) -> list[str]:
     """Write the file at `path` to an empty stream with a file's name, with the columns of `added` at its end.
 
     `new_name` is asked for each column, with all that the file has; None leaves a column out. The columns that the file
-    has come back.
+    has come back. `report` is told how many megabytes are copied.
 
     Raises:
         FooterRefusedError: it cannot be done this way; the stream has to be emptied.
@@ -52,7 +60,7 @@ def splice_columns(
         changed = {}
         if METADATA_KEY in metadata:
             changed[METADATA_KEY] = extended_schema(metadata[METADATA_KEY], added, names)
-        copy_bytes(source, stream, footer_start)
+        copy_bytes(source, stream, footer_start, report)
         if file_identity(source) != identity:
             raise InputError(f"{show_path(path)}: the file changed while it was read")
     written = _write_chunks(stream, footer, columns, footer_start)
@@ -68,7 +76,7 @@ def splice_columns(
     return present
 
 
-def copy_bytes(source: BinaryIO, target: BinaryIO, n_bytes: int) -> None:
+def copy_bytes(source: BinaryIO, target: BinaryIO, n_bytes: int, report: Report | None = None) -> None:
     """Copy the first bytes of a file to an empty one; the kernel does it, or shares the blocks where it can.
 
     Raises:
@@ -83,6 +91,7 @@ def copy_bytes(source: BinaryIO, target: BinaryIO, n_bytes: int) -> None:
             if not n_copied:
                 break
             n_done += n_copied
+            _tell(n_done, n_bytes, report)
     target.seek(n_done)
     source.seek(n_done)
     while n_done < n_bytes:
@@ -91,6 +100,12 @@ def copy_bytes(source: BinaryIO, target: BinaryIO, n_bytes: int) -> None:
             raise FooterRefusedError("the file changed while it was read")
         target.write(piece)
         n_done += len(piece)
+        _tell(n_done, n_bytes, report)
+
+
+def _tell(n_done: int, n_bytes: int, report: Report | None) -> None:
+    if report is not None:
+        report(n_done // _MEGABYTE, n_bytes // _MEGABYTE, "MB copied")
 
 
 def _write_chunks(

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from gagar_cli.core.judging import Verdicts
 from gagar_cli.core.ranking import TIERS
+from gagar_cli.io.arrays import to_series
 from gagar_cli.io.row_ids import Hash, Hashes, hash_texts
 from gagar_cli.io.row_table import RowTable
 
@@ -37,7 +38,7 @@ def read_plain_rankings(path: str | None, *, hash_: Hash = hash_texts) -> pl.Dat
 
     `group` is a hash of step and group, `key` one of the group and the trajectory, `check` another of the trajectory.
     """
-    if path is None or not Path(path).is_file():
+    if path is None or not Path(path).is_file() or path.lower().endswith((".gz", ".zst")):
         return None
     if not path.lower().endswith((".parquet", ".pq")):
         from gagar_cli.io.ranked_lines import read_plain_lines
@@ -135,9 +136,9 @@ def hash_candidates(table: pl.DataFrame, hash_: Hash) -> pl.DataFrame:
     ids = hash_(table["trajectory_id"])
     return table.select(
         has_step=pl.lit(has_step),
-        group=pl.Series(group.key),
-        key=pl.Series(_in_group(ids.key, group.key)),
-        check=pl.Series(ids.check ^ group.check),
+        group=to_series(group.key),
+        key=to_series(_in_group(ids.key, group.key)),
+        check=to_series(ids.check ^ group.check),
         tier=pl.col("tier").cast(_TIERS).to_physical().cast(pl.Int8),
         rank=table["rank"].cast(pl.Int64).shrink_dtype(),
         weighted_score="weighted_score",
@@ -194,7 +195,7 @@ def lay_plain(
     n_unknown = 0
     found = match(Hashes(plain["key"].to_numpy(), plain["check"].to_numpy()), others)
     if found is None:
-        known = pl.Series(of_groups.key).implode()
+        known = to_series(of_groups.key).implode()
         unknown = plain.filter(~pl.col("group").is_in(known))
         n_unknown = unknown["group"].n_unique()
         plain = plain.filter(pl.col("group").is_in(known))
@@ -208,7 +209,7 @@ def lay_plain(
     is_ranked = np.zeros(groups.height, dtype=bool)
     is_ranked[group[rows]] = True
     nothing = np.full(groups.height, None, dtype=np.object_)
-    row = pl.Series("row", rows.astype(np.uint32))
+    row = to_series(rows.astype(np.uint32), "row")
     if "row" in frame.columns:
         row = frame["row"].gather(row)
     violation = pl.lit(value=False).alias("is_violation")

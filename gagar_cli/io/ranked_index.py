@@ -18,7 +18,6 @@ from gagar_cli.core.judging import Trajectories, Verdicts
 from gagar_cli.core.ranking import GroupRanking
 from gagar_cli.io.dump import Dump
 from gagar_cli.io.ranked_columns import LaidLines, lay_plain
-from gagar_cli.io.ranked_records import lay_lines, lay_none
 from gagar_cli.io.row_ids import Hash, hash_texts
 
 _INDEX_COLUMNS = (
@@ -110,6 +109,9 @@ def lay_rankings(
 
 
 def _lay_lines(rankings: Iterable[GroupRanking], primary: pl.DataFrame, dump: Dump, path: str) -> LaidLines:
+    # Plain rankings have no use for what overrides and rubrics are.
+    from gagar_cli.io.ranked_records import lay_lines, lay_none
+
     apart = dump.rows_apart
     if apart is None:
         return lay_lines(rankings, primary, dump, path)

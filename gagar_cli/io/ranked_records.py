@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from gagar_cli.core.judging import Verdicts
+from gagar_cli.core.lateness import late_reason
 from gagar_cli.core.overriding import is_overridden
 from gagar_cli.core.ranking import TIERS, GroupRanking, RankedCandidate
 from gagar_cli.core.rubric import DIMENSIONS, weighted_score
@@ -17,9 +18,11 @@ from gagar_cli.core.text import escape_untrusted, shorten
 from gagar_cli.errors import InputError
 from gagar_cli.io.dump import Dump
 from gagar_cli.io.ranked_columns import LaidLines
+from gagar_cli.io.ranked_seen import SeenAttempts
 
 _CHUNK_ROWS = 8192
 _COMPLETE_HINT = "a ranking holds every passing trajectory of its group once, and no other"
+THRESHOLD_HINT = "without `resolved`, `--pass-threshold` must be the one that `gagar grade` had"
 _UNKNOWN_HINT = (
     "ids that the records lack are made from folder, file and line: read the same paths as when grading, "
     "or make them part of the dump with `gagar convert` before"
@@ -44,8 +47,10 @@ def lay_lines(rankings: Iterable[GroupRanking], primary: pl.DataFrame, dump: Dum
     lines = _Lines(primary, path)
     for ranking in rankings:
         lines.add(ranking)
+    entries = lines.latest()
+    lines.take_back_late(primary)
     return LaidLines(
-        _find_entries(lines.latest(), primary, dump, path),
+        _find_entries(entries, primary, dump, path),
         lines.verdicts(),
         n_unknown_groups=lines.n_unknown_groups,
         n_superseded=lines.n_superseded,
@@ -79,6 +84,7 @@ class _Lines:
         self._reason = np.full(n_groups, None, dtype=np.object_)
         self._rows: list[tuple[object, ...]] = []
         self._chunks = [pl.DataFrame(schema=_SCHEMA)]
+        self._seen = SeenAttempts()
         self._n_lines = 0
         self.n_unknown_groups = 0
         self.n_superseded = 0
@@ -97,6 +103,8 @@ class _Lines:
         self.is_overridden[code] = is_overridden(ranking)
         self._status[code] = None if is_ranked else ranking.status
         self._reason[code] = None if is_ranked else (ranking.reason or "not_told")
+        if is_ranked:
+            self._seen.add(ranking, self._n_lines, code)
         for candidate in ranking.candidates:
             is_placed = candidate.tier is not None and candidate.rank is not None
             tier = TIERS.index(candidate.tier) if is_placed and candidate.tier else -1
@@ -123,13 +131,29 @@ class _Lines:
             InputError: there are lines, and none is for a group of the dump.
         """
         if self._n_lines and self.n_unknown_groups == self._n_lines:
+            whose = (
+                "its only group is not" if self._n_lines == 1 else f"none of its {self._n_lines:,} groups is"
+            )
             raise InputError(
-                f"{self._path}: none of its {self._n_lines:,} groups is in the dump",
+                f"{self._path}: {whose} in the dump",
                 "rankings and dump go together by step and group_id: were both read with the same `--group-by`?",
             )
         self._pack()
         entries = pl.concat(self._chunks)
         return entries.filter(entries["line"].to_numpy() == self._last_line[entries["group"].to_numpy()])
+
+    def take_back_late(self, primary: pl.DataFrame) -> None:
+        """Takes the rankings out of force whose groups got a valid attempt since; what they say of violations stays.
+
+        One that passed may be left out by `--eligible`, as it was when grading: it is the reason only where it is missed.
+        """
+        late = self._seen.find_late(self._last_line, primary)
+        n_late = np.bincount(late["group"].to_numpy(), minlength=len(self._last_line))
+        for code in np.flatnonzero(n_late):
+            self._reason[code] = late_reason(int(n_late[code]))
+        failed = late.filter(~late["passed"])["group"].unique().to_numpy()
+        self._is_ranked[failed] = False
+        self._status[failed] = "ungraded"
 
     def verdicts(self) -> Verdicts:
         return Verdicts(self._is_ranked, self._status, self._reason)
@@ -179,9 +203,13 @@ def _find_entries(entries: pl.DataFrame, primary: pl.DataFrame, dump: Dump, path
         what = "is ranked twice" if is_twice else _describe(first, dump)
         raise InputError(
             f"{place}: trajectory {_show(first['trajectory_id'])} {what}{others}",
-            _UNKNOWN_HINT if first["row"] is None else _COMPLETE_HINT,
+            _UNKNOWN_HINT if first["row"] is None else _failed_hint(dump),
         )
     return found
+
+
+def _failed_hint(dump: Dump) -> str:
+    return f"{_COMPLETE_HINT}; {THRESHOLD_HINT}" if dump.report.passes_by_reward else _COMPLETE_HINT
 
 
 def _describe(entry: dict[str, object], dump: Dump) -> str:

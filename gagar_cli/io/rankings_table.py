@@ -18,6 +18,7 @@ from gagar_cli.core.rubric import DIMENSIONS
 from gagar_cli.core.text import escape_untrusted, shorten
 from gagar_cli.errors import InputError
 from gagar_cli.io.jsonl import dump_line, parse_object, show_value
+from gagar_cli.io.mistaken import not_a_ranking
 from gagar_cli.io.ranking_records import ranking_from_record, ranking_to_record
 from gagar_cli.io.records import placed
 from gagar_cli.io.streams import show_path
@@ -72,6 +73,8 @@ def read_ranking_table(path: str) -> Iterator[GroupRanking]:
     groups: dict[tuple[object, object], tuple[int, dict[str, object], list[object]]] = {}
     for number, row in enumerate(_read_rows(path), start=1):
         try:
+            if row.keys().isdisjoint(("tier", "status")):
+                raise not_a_ranking(row)
             shared = _group_fields(row)
             candidate = _candidate_fields(row)
         except InputError as error:

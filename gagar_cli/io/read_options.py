@@ -1,10 +1,12 @@
 """What is asked of the reader of a dump, and what it tells about it."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from gagar_cli.core.text import counted
+from gagar_cli.errors import UsageError
 from gagar_cli.io.jsonl import MAX_RECORD_BYTES
 
 
@@ -33,9 +35,19 @@ class ReadOptions:
     is_index_only: bool = False
     """Long JSON lines are read by their ends where that is enough for the index (`io/jsonl_edges.py`)."""
     max_ids_in_memory: int = 262_144
-    """With `is_index_only`: trajectory ids of more rows than these lie in a temporary file (`io/row_ids.py`)."""
+    """The trajectory ids of more rows than these lie in a temporary file (`io/row_ids.py`)."""
     extras: tuple[str, ...] = ()
     """Further scalar columns to read, by canonical name or by the dump's own path (`io/extras.py`)."""
+
+    def __post_init__(self) -> None:
+        # Nothing is as large as NaN: every attempt would have failed, without a word.
+        if not math.isfinite(self.pass_threshold):
+            raise UsageError(f"--pass-threshold is {self.pass_threshold}, expected a finite number")
+
+
+def forced_format(options: ReadOptions) -> str | None:
+    """The format that no content has to tell: the named one; records that hold their attempts are of no native format."""
+    return "canonical" if options.format is None and options.explode else options.format
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +68,11 @@ class DumpReport:
     notes: tuple[str, ...]
     problem_kinds: tuple[tuple[str, int], ...] = ()
     """How many bad records there are of each kind: the message without place and values, most frequent first."""
+
+    @property
+    def passes_by_reward(self) -> bool:
+        """Whether no record has `resolved`, so that the threshold decides who passed."""
+        return "resolved" in self.missing_columns
 
 
 def note_of_bad_records(n_bad: int, listed: Sequence[str]) -> str:

@@ -4,7 +4,7 @@ A group is named by its id, and by its step where several steps have that id.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,7 +12,7 @@ import zstandard
 
 from gagar_cli.core.ranking import GroupRanking
 from gagar_cli.core.schema import GroupKey
-from gagar_cli.core.text import escape_untrusted, shorten
+from gagar_cli.core.text import counted, escape_untrusted, shorten
 from gagar_cli.errors import InputError, UsageError
 from gagar_cli.io.rankings import latest_rankings, read_rankings
 from gagar_cli.io.streams import show_path
@@ -50,11 +50,21 @@ def find_ranking(
         return found[0]
     shown = f"{show_path(path)}: group {_show(group_id)}"
     if found:
-        steps = ", ".join(str(ranking.key.step) for ranking in found[:_MAX_NAMED])
-        raise UsageError(f"{shown} is there in {len(found)} steps", f"say which with `--step`: {steps}, …")
-    names = ", ".join(_show(str(key)) for key in list(rankings)[:_MAX_NAMED])
+        steps = [str(ranking.key.step) for ranking in found[:_MAX_NAMED]]
+        raise UsageError(
+            f"{shown} is there in {len(found)} steps", f"say which with `--step`: {_some(steps, len(found))}"
+        )
+    names = [_show(str(key)) for key in list(rankings)[:_MAX_NAMED]]
     at_step = "" if step is None else f" at step {step}"
-    raise UsageError(f"{shown} is not there{at_step}", f"it has {len(rankings):,} groups: {names}, …")
+    raise UsageError(
+        f"{shown} is not there{at_step}",
+        f"it has {counted(len(rankings), 'group')}: {_some(names, len(rankings))}",
+    )
+
+
+def _some(names: Sequence[str], n_all: int) -> str:
+    """The first names of so many."""
+    return ", ".join([*names, *(["…"] if n_all > len(names) else [])])
 
 
 def conversations_path(rankings: str) -> str:

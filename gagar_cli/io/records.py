@@ -18,6 +18,7 @@ from gagar_cli.io.jsonl import show_value
 from gagar_cli.io.lookups import MISSING as MISSING
 from gagar_cli.io.lookups import from_json_text as from_json_text
 from gagar_cli.io.lookups import look_up as look_up
+from gagar_cli.io.mistaken import MistakenError, without_verdict
 
 SCALARS = (
     "group_id", "instance_id", "trajectory_id", "step", "segment", "reward", "resolved", "infra_failure",
@@ -26,6 +27,7 @@ SCALARS = (
 TASK_FIELDS = (
     "instance_id", "problem_statement", "repo", "base_commit", "docker_image", "workdir", "test_command",
 )  # fmt: skip
+FLAG_FIELDS = ("resolved", "infra_failure", "mask_sample", "is_truncated")
 HEAVY_FIELDS = ("messages", "model_patch", "test_output", "exit_status", "is_truncated")
 CANONICAL_FIELDS = tuple(dict.fromkeys((*SCALARS, *TASK_FIELDS, *HEAVY_FIELDS)))
 PROMPT_FIELDS = ("problem_statement", "messages")
@@ -74,9 +76,14 @@ class Fields:
         self._keys: set[str] = set()
 
     def find(self, record: Mapping[str, object], name: str) -> object:
-        """The value of a canonical field, `MISSING` where the record lacks it."""
+        """The value of a canonical field, `MISSING` where the record lacks it.
+
+        A flag that is mapped may be 1 or 0: whoever names the column of a reward function says that it is a flag.
+        """
         if self.mapping and name in self.mapping:
-            return look_up(record, self.mapping[name])
+            found = look_up(record, self.mapping[name])
+            is_bit = name in FLAG_FIELDS and isinstance(found, int | float) and found in (0, 1)
+            return bool(found) if is_bit else found
         value = record.get(name, MISSING)
         if value is MISSING and name in ALIASES:
             return record.get(ALIASES[name], MISSING)
@@ -103,7 +110,8 @@ class Fields:
 
 def placed(error: InputError, where: str) -> InputError:
     """The same error with the place it happened at in front."""
-    return InputError(f"{where}: {error.message}", error.hint)
+    kind = MistakenError if isinstance(error, MistakenError) else InputError
+    return kind(f"{where}: {error.message}", error.hint)
 
 
 def attempts_of(record: Mapping[str, object], explode: str) -> list[object]:
@@ -146,7 +154,7 @@ def read_scalars(record: Mapping[str, object], fields: Fields, group_field: str 
     infra_failure = _flag(record, fields, "infra_failure")
     mask_sample = _flag(record, fields, "mask_sample")
     if reward is MISSING and resolved is MISSING and not infra_failure and not mask_sample:
-        raise InputError("neither reward nor resolved", "say where it is with `--field reward=PATH`")
+        raise without_verdict(record)
     return Scalars(
         group=None if group_field is None else read_group_key(record, fields, group_field),
         trajectory_id=_identifier(record, fields, "trajectory_id"),
@@ -232,7 +240,9 @@ def _boolean(value: object, name: str) -> bool | None:
         return None
     if isinstance(value, bool):
         return value
-    hint = f"map the field that says it with `--field {name}=PATH`"
+    is_bit = isinstance(value, int | float) and value in (0, 1)
+    path = f"{name}` reads 1 and 0 as true and false" if is_bit else "PATH`"
+    hint = f"map the field that says it with `--field {name}={path}"
     raise InputError(f"{name} is {show_value(value)}, expected true, false or null", hint)
 
 

@@ -79,7 +79,7 @@ def _open_store(path: str) -> tuple[Any, str]:
         from fsspec.core import url_to_fs
     except ImportError as error:
         raise UsageError(
-            f"{_shown(path)}: addresses need fsspec", "install it with `pip install 'gagar-cli[remote]'`"
+            f"{_shown(path)}: addresses need fsspec", "install it with `pip install fsspec`"
         ) from error
     protocol = path.partition("://")[0].lower()
     if protocol in _LOCAL or "::" in path:

@@ -3,14 +3,17 @@
 What is the same for all rows, follows from the row's number or belongs to its group is not held once a row.
 """
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
+from typing import NamedTuple
 
 import polars as pl
 
 from gagar_cli.io.extras import extra_column
 from gagar_cli.io.row_ids import RowIds
 
-_SCHEMA: dict[str, type[pl.DataType]] = {
+TYPES: dict[str, type[pl.DataType]] = {
     "source": pl.UInt32,
     "line": pl.Int64,
     "item": pl.Int32,
@@ -33,17 +36,51 @@ _SCHEMA: dict[str, type[pl.DataType]] = {
     "infra_failure": pl.Boolean,
     "mask_sample": pl.Boolean,
 }
-INDEX_COLUMNS = tuple(_SCHEMA)[:18]
+"""Of the columns of an index, and of the scalars that it is made of: the only table of them."""
+INDEX_COLUMNS = tuple(TYPES)[:18]
 FLAGS = ("infra_failure", "mask_sample", "invalid", "passed")
 ZEROES = ("source", *FLAGS)
 """False or 0 where nothing is told; the others are null then."""
-_MADE = ("trajectory_id", "primary_row")
+_NOTHING: Mapping[str, int] = {"source": 0, **dict.fromkeys(FLAGS, False)}
+_PLACE = ("source", "line", "offset", "length", "item")
+
+
+class ChosenRow(NamedTuple):
+    """What the index has of a row that is to be read."""
+
+    source: int
+    line: int
+    offset: int | None
+    length: int | None
+    item: int | None
+    trajectory_id: str
+    reward: float | None
+    passed: bool
+
+
+def chosen_rows(index: pl.DataFrame, rows: Sequence[int]) -> list[ChosenRow]:
+    """A few rows of a whole index."""
+    return _chosen(index, rows, {})
+
+
+def _chosen(
+    frame: pl.DataFrame, rows: Sequence[int], made: Mapping[str, Sequence[object]]
+) -> list[ChosenRow]:
+    # Column by column: a frame would wake all threads for a group's few rows.
+    at = pl.Series(rows, dtype=pl.UInt32)
+    columns: list[Iterable[object]] = []
+    for name in ChosenRow._fields:
+        if name in frame.columns:
+            columns.append(frame[name][at].to_list())
+        else:
+            columns.append(made.get(name) or repeat(_NOTHING.get(name), len(rows)))
+    return [ChosenRow(*each) for each in zip(*columns, strict=True)]
 
 
 def untold(name: str, height: int) -> pl.Series:
     """What a column holds that says nothing."""
-    value = None if name not in ZEROES else False if name in FLAGS else 0
-    return pl.repeat(value, height, dtype=_SCHEMA[name], eager=True).alias(name)
+    value = _NOTHING.get(name)
+    return pl.repeat(value, height, dtype=TYPES[name], eager=True).alias(name)
 
 
 @dataclass(slots=True)
@@ -68,28 +105,34 @@ class RowTable:
         )
 
     def part(self, start: int = 0, stop: int | None = None) -> pl.DataFrame:
-        """Some rows with every column of an index but `trajectory_id`, and `primary_row`, which is the row; extras last.
+        """Some rows with every column of an index but `trajectory_id`, extras last.
 
         Made so that it costs little for millions of rows: integers stay narrow, and groups are categories.
         """
         rows = self.frame[start:stop]
-        group = rows["group"]
-        columns: list[pl.Series | pl.Expr] = []
-        for name in INDEX_COLUMNS:
-            if name in rows.columns:
-                columns.append(pl.col(name))
-            elif name == "line":
-                first = start + 1
-                columns.append(
-                    pl.int_range(first, first + rows.height, dtype=pl.UInt32, eager=True).alias(name)
-                )
-            elif name == "group_id":
-                columns.append(self.groups[name].gather(group))
-            elif name == "step":
-                columns.append(self._step(group))
-            elif name not in _MADE:
-                columns.append(_literal(name))
-        return rows.select(*columns, *self._extras())
+        number = pl.int_range(start, start + rows.height, dtype=pl.UInt32, eager=True)
+        made: dict[str, pl.Series | pl.Expr] = {
+            "line": (number + 1).alias("line"),
+            "step": self._step(rows["group"]),
+            "group_id": self.groups["group_id"].gather(rows["group"]),
+            "primary_row": number.alias("primary_row"),
+        }
+        names = [name for name in INDEX_COLUMNS if name != "trajectory_id"]
+        return rows.select(*_columns(rows, made, names), *self._extras())
+
+    def places(self, start: int = 0, stop: int | None = None) -> pl.DataFrame:
+        """Where the records of some rows lie: their `source`, `line`, `offset`, `length` and `item`."""
+        rows = self.frame[start:stop]
+        line = pl.int_range(start + 1, start + 1 + rows.height, dtype=pl.UInt32, eager=True).alias("line")
+        return rows.select(_columns(rows, {"line": line}, _PLACE))
+
+    def chosen(self, rows: Sequence[int]) -> list[ChosenRow]:
+        """What is needed to read a few rows, in the order given."""
+        made: dict[str, Sequence[object]] = {
+            "line": [row + 1 for row in rows],
+            "trajectory_id": self.ids.texts_of(rows),
+        }
+        return _chosen(self.frame, rows, made)
 
     def whole(self) -> pl.DataFrame:
         """The whole index in the types of its columns, but for `primary_row`: what it takes with all texts in memory."""
@@ -101,7 +144,7 @@ class RowTable:
             "trajectory_id": self.ids.texts().alias("trajectory_id"),
         }
         columns = [
-            pl.col(name).cast(_SCHEMA[name]) if name in self.frame.columns else made.get(name, _literal(name))
+            pl.col(name).cast(TYPES[name]) if name in self.frame.columns else made.get(name, _literal(name))
             for name in INDEX_COLUMNS
             if name != "primary_row"
         ]
@@ -115,6 +158,12 @@ class RowTable:
         return [name for name in self.frame.columns if name.startswith(extra_column(""))]
 
 
+def _columns(
+    held: pl.DataFrame, made: Mapping[str, pl.Series | pl.Expr], names: Sequence[str]
+) -> list[pl.Series | pl.Expr]:
+    """The columns of the names: those that are held, else as made, else what one holds that says nothing."""
+    return [pl.col(name) if name in held.columns else made.get(name, _literal(name)) for name in names]
+
+
 def _literal(name: str) -> pl.Expr:
-    value = None if name not in ZEROES else False if name in FLAGS else 0
-    return pl.lit(value, dtype=_SCHEMA[name]).alias(name)
+    return pl.lit(_NOTHING.get(name), dtype=TYPES[name]).alias(name)

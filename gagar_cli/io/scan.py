@@ -12,24 +12,24 @@ from pathlib import Path
 
 import polars as pl
 
+from gagar_cli.core.text import counted
 from gagar_cli.errors import InputError
 from gagar_cli.io.columns import clean_scalars
 from gagar_cli.io.extras import ExtraColumns
+from gagar_cli.io.formats.facts import is_inferred
 from gagar_cli.io.group_field import GroupField
-from gagar_cli.io.index import (
-    checked_index,
-    describe_copy,
-    find_copies,
-    is_simple,
-    locate,
-)
+from gagar_cli.io.index import checked_index, describe_copy, find_copies, is_simple, locate
 from gagar_cli.io.index_builder import IndexBuilder
-from gagar_cli.io.jsonl import show_value
 from gagar_cli.io.markers import is_marker
+from gagar_cli.io.mistaken import MistakenError
+from gagar_cli.io.near_names import explained, refuse_unseen
 from gagar_cli.io.problems import kind_of_problem
 from gagar_cli.io.read_options import DumpReport as DumpReport
 from gagar_cli.io.read_options import ReadOptions as ReadOptions
 from gagar_cli.io.read_options import note_of_bad_records
+from gagar_cli.io.read_progress import ReadProgress
+from gagar_cli.io.read_progress import Report as Report
+from gagar_cli.io.reading_notes import note_of_untold_files, notes_of_rows
 from gagar_cli.io.records import MISSING, Fields, attempts_of, exploded, placed, read_scalars
 from gagar_cli.io.row_ids import Hash, hash_texts
 from gagar_cli.io.row_table import RowTable
@@ -43,7 +43,8 @@ class NoRecordsError(InputError):
     """Nothing is left of a dump: `problems` are the first that were skipped, `kinds` counts all."""
 
     def __init__(self, message: str, problems: Sequence[InputError], kinds: Mapping[str, int]) -> None:
-        super().__init__(message, "every record was skipped as bad" if problems else None)
+        nothing = "nothing is written there yet, or only blank lines and the marks of a writer"
+        super().__init__(message, "every record was skipped as bad" if problems else nothing)
         self.problems = tuple(problem.message for problem in problems)
         self.kinds = dict(kinds)
 
@@ -52,21 +53,28 @@ class Scan:
     """The one pass over all sources that makes the index."""
 
     def __init__(
-        self, sources: Sequence[Source], fields: Fields, options: ReadOptions, *, hash_: Hash = hash_texts
+        self,
+        sources: Sequence[Source],
+        fields: Fields,
+        options: ReadOptions,
+        *,
+        hash_: Hash = hash_texts,
+        report: Report | None = None,
     ) -> None:
         self._sources = sources
+        self._progress = None if report is None else ReadProgress(sources, report)
         self._fields = fields
         self._options = options
-        self._builder = IndexBuilder(
-            options.max_ids_in_memory if options.is_index_only else None, hash_=hash_
-        )
+        # Rankings are laid over the ids of a dump that is read for its index only.
+        self._builder = IndexBuilder(options.max_ids_in_memory, hash_=hash_, is_sought=options.is_index_only)
         self._extras = ExtraColumns(options.extras, fields)
         self._grouped_by = GroupField(options, fields)
         self._has_prompt_column = False
+        self._first: tuple[int, Place] | None = None
         self._judged: set[int] = set()
-        """Sources that have `resolved`."""
         self._by_reward: set[int] = set()
-        """Those with records and without it."""
+        self._inferred: set[int] = set()
+        """Sources that have `resolved`, those with records and without it, and of these the ones where it is inferred."""
         self._n_unnamed = 0
         self._n_bad = 0
         self._problems: list[InputError] = []
@@ -92,21 +100,26 @@ class Scan:
             InputError: as above.
         """
         for number, source in enumerate(self._sources):
-            for piece in source.scan(self._fields):
+            pieces = source.scan(self._fields)
+            for piece in pieces if self._progress is None else self._progress.follow(number, pieces):
                 if isinstance(piece, Scanned):
                     self._take(number, piece)
                 else:
                     self._take_table(number, piece)
         self._raise_problems()
         if not self._builder.n_rows:
+            if self._problems and isinstance(self._problems[0], MistakenError):
+                raise self._problems[0]
             names = ", ".join(source.name for source in self._sources[:3])
             raise NoRecordsError(f"{names}: no records", self._problems, self._kinds)
-        self._check_mapping()
-        has_resolved = "resolved" not in self._fields.unseen
+        refuse_unseen(self._fields, self._sources, self._first)
+        # Joined files are to bring the verdicts: where neither they nor the dump say anything, none was evaluated.
+        is_untold = any(getattr(source, "is_untold", False) for source in self._sources)
+        has_resolved = is_untold or "resolved" not in self._fields.unseen
         rows, n_disagree = self._builder.finish(
             has_resolved=has_resolved,
             pass_threshold=self._options.pass_threshold,
-            by_reward=sorted(self._by_reward) if has_resolved else (),
+            by_reward=sorted(self._by_reward) if has_resolved and not is_untold else (),
         )
         if self._options.extras:
             rows.frame = pl.concat((rows.frame, self._extras.finish()), how="horizontal")
@@ -123,7 +136,7 @@ class Scan:
             n_disagree=n_disagree,
             missing_columns=tuple(sorted(self._fields.unseen | set(self._extras.missing))),
             group_id_source=self._group_id_source(),
-            notes=tuple(self._notes(reasons, has_resolved=has_resolved)),
+            notes=tuple(self._notes(rows, reasons, has_resolved=has_resolved)),
             problem_kinds=tuple(self._kinds.most_common()),
         )
         return found, report
@@ -137,7 +150,8 @@ class Scan:
         )
         extras = None if clean is None else self._extras.clean(piece.table)
         if clean is not None and extras is not None:
-            self._note_verdict(number, dict.fromkeys(piece.table.columns))
+            if number not in self._judged:
+                self._note_verdict(number, dict.fromkeys(piece.table.columns))
             self._builder.add_table(number, piece.first_line, clean, piece.spans)
             self._extras.add_table(extras)
             return
@@ -173,6 +187,7 @@ class Scan:
     ) -> None:
         if self._options.group_by == "directory" and "directory" not in record:
             record = {**record, "directory": Path(self._sources[number].name).resolve().parent.name}
+        self._first = self._first or (number, place)
         try:
             if self._fields.unseen:
                 self._fields.note_seen(record)
@@ -182,6 +197,8 @@ class Scan:
             scalars = read_scalars(record, self._fields, self._grouped_by.name)
             extras = self._extras.read(record)
         except InputError as error:
+            if not self._builder.n_rows and not self._problems and item is None:
+                error = explained(error, record, self._fields, self._sources[number], place)
             self._reject(placed(error, where))
             return
         if number not in self._judged:
@@ -200,14 +217,18 @@ class Scan:
             self._extras.add(extras)
 
     def _note_verdict(self, number: int, record: Mapping[str, object]) -> None:
-        if self._fields.find(record, "resolved") is not MISSING:
+        if is_inferred(record, is_native=getattr(self._sources[number], "form", None) is not None):
+            self._inferred.add(number)
+        elif self._fields.find(record, "resolved") is not MISSING:
             self._judged.add(number)
             self._by_reward.discard(number)
-        elif number not in self._judged:
-            self._by_reward.add(number)
+            return
+        self._by_reward.add(number)
 
     def _reject(self, error: InputError) -> None:
         self._n_bad += 1
+        if isinstance(error, MistakenError) and self._n_bad == 1 and self._options.on_bad_record == "fail":
+            raise error  # the others are alike
         if len(self._kinds) < _MAX_KINDS:
             self._kinds[kind_of_problem(error.message)] += 1
         if self._n_bad <= MAX_LISTED_PROBLEMS:
@@ -234,14 +255,6 @@ class Scan:
         is_copy = pl.int_range(index.height, dtype=pl.UInt32, eager=True).is_in(copies["row"].implode())
         return index.filter(~is_copy)
 
-    def _check_mapping(self) -> None:
-        for name, path in self._fields.mapping.items():
-            if name in self._fields.unseen:
-                raise InputError(
-                    f"{self._sources[0].name}: no record has {show_value(path)}",
-                    f"it was named by `--field {name}={show_value(path)[1:-1]}`",
-                )
-
     def _group_id_source(self) -> str:
         own = [
             made for source in self._sources if (made := getattr(source, "group_id_source", None)) is not None
@@ -256,20 +269,22 @@ class Scan:
             return "equal_prompt"
         return f"field:{self._fields.mapping.get(self._grouped_by.name, self._grouped_by.name)}"
 
-    def _notes(self, reasons: pl.Series | None, *, has_resolved: bool) -> Iterator[str]:
+    def _notes(self, rows: RowTable, reasons: pl.Series | None, *, has_resolved: bool) -> Iterator[str]:
         for source in self._sources:
             yield from source.notes
         if self._n_unnamed:
-            yield f"{self._n_unnamed:,} records have no trajectory_id: it is made from the path and row"
+            yield f"{counted(self._n_unnamed, 'record has', 'records have')} no trajectory_id: it is made from the path and row"
         is_regrouped = any(getattr(source, "group_id_source", None) for source in self._sources)
         if self._options.group_by and self._grouped_by.name != self._options.group_by and not is_regrouped:
             yield f"--group-by {self._options.group_by} is not used: the records have group_id"
-        if self._judged and self._by_reward and has_resolved:
-            shown = ", ".join(self._sources[number].name for number in sorted(self._by_reward)[:3])
-            n_all = len(self._judged | self._by_reward)
-            yield f"{len(self._by_reward):,} of {n_all:,} files have no resolved: their attempts pass by reward: {shown}"
+        if (self._judged or self._inferred) and has_resolved:
+            untold = [self._sources[number].name for number in sorted(self._by_reward - self._inferred)]
+            yield from note_of_untold_files(untold, len(self._judged | self._by_reward))
         if has_resolved and reasons is not None and reasons.eq_missing("not_evaluated").all():
             yield "resolved is null in every record: none counts as evaluated; reports are joined with `--join FILE`"
+        yield from notes_of_rows(
+            rows, self._sources, self._options, self._grouped_by.name, is_by_reward=not has_resolved
+        )
         if self._n_bad:
             yield note_of_bad_records(self._n_bad, [error.message for error in self._problems])
 

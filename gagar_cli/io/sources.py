@@ -20,7 +20,7 @@ from gagar_cli.io.jsonl_flat import MIN_FILE_BYTES, FlatScan, FlatTable
 from gagar_cli.io.jsonl_skim import CleanLines, skim_lines
 from gagar_cli.io.jsonl_tables import Skimmed, SkimmedTable, tabled
 from gagar_cli.io.records import SCALARS, Fields
-from gagar_cli.io.streams import Opened, file_identity, open_input, show_path
+from gagar_cli.io.streams import Opened, file_identity, open_regular, show_path
 
 
 class Place(NamedTuple):
@@ -103,37 +103,46 @@ class JsonlSource:
         if not opened.is_spool:
             opened.stream.close()
 
+    @property
+    def n_bytes(self) -> int:
+        """The size of the file, expanded."""
+        return self._identity[2]
+
     def scan(self, fields: Fields) -> Iterator[Scanned | ScannedTable]:
         """Every line that is not blank."""
         self._may_be_nan = nan_rule(fields.mapping.get("reward", "reward"), self._explode)
         with self._reading() as stream:
-            stream.seek(0)
-            if has_byte_order_mark(stream):
-                self.notes.append(f"{self.name}: a byte order mark at the start is ignored")
-            limit = self._max_record_bytes
-            offset = number = 0
-            if self._flat is not None and os.fstat(stream.fileno()).st_size >= MIN_FILE_BYTES:
-                names = fields.columns(*SCALARS, *filter(None, self._flat))
-                scan = FlatScan(stream, names, self._parsed, max_record_bytes=limit)
-                yield from self._scan_flat(scan, fields)
-                offset, number = scan.offset, scan.n_lines
-            if self._skim is not None:
-                names = fields.columns(*SCALARS, *filter(None, self._skim))
-                self._clean = CleanLines(ADDED_NAMES)
-                lines = skim_lines(
-                    stream,
-                    names,
-                    self._parsed,
-                    max_record_bytes=limit,
-                    offset=offset,
-                    number=number,
-                    clean=self._clean,
-                )
-                yield from self._scan_skimmed(tabled(lines, names), fields)
-                return
-            stream.seek(offset)
-            for line in read_lines(stream, max_record_bytes=limit, offset=offset, number=number):
-                yield self._scanned(line)
+            yield from self._scan(stream, fields)
+            self._refuse_change(stream)
+
+    def _scan(self, stream: BinaryIO, fields: Fields) -> Iterator[Scanned | ScannedTable]:
+        stream.seek(0)
+        if has_byte_order_mark(stream):
+            self.notes.append(f"{self.name}: a byte order mark at the start is ignored")
+        limit = self._max_record_bytes
+        offset = number = 0
+        if self._flat is not None and os.fstat(stream.fileno()).st_size >= MIN_FILE_BYTES:
+            names = fields.columns(*SCALARS, *filter(None, self._flat))
+            scan = FlatScan(stream, names, self._parsed, max_record_bytes=limit)
+            yield from self._scan_flat(scan, fields)
+            offset, number = scan.offset, scan.n_lines
+        if self._skim is not None:
+            names = fields.columns(*SCALARS, *filter(None, self._skim))
+            self._clean = CleanLines(ADDED_NAMES)
+            lines = skim_lines(
+                stream,
+                names,
+                self._parsed,
+                max_record_bytes=limit,
+                offset=offset,
+                number=number,
+                clean=self._clean,
+            )
+            yield from self._scan_skimmed(tabled(lines, names), fields)
+            return
+        stream.seek(offset)
+        for line in read_lines(stream, max_record_bytes=limit, offset=offset, number=number):
+            yield self._scanned(line)
 
     def _scan_flat(self, scan: FlatScan, fields: Fields) -> Iterator[Scanned | ScannedTable]:
         for piece in scan:
@@ -188,6 +197,7 @@ class JsonlSource:
                 if len(text) != place.length:
                     raise self._changed(place)
                 yield text
+            self._refuse_change(stream)
 
     def read_blocks(self, places: Sequence[Place]) -> Iterator[tuple[bytearray, list[Span]]]:
         """The lines at ascending places, many at once: blocks that hold until the next one, and where lines lie there."""
@@ -197,20 +207,12 @@ class JsonlSource:
                 yield from read_spans(stream, spans, self._clean.offsets)
             except EOFError as error:
                 raise self._changed(places[0]) from error
-            if self._kept is None and file_identity(stream) != self._identity:
-                raise self._changed(places[0])
+            self._refuse_change(stream)
 
     def close(self) -> None:
         """Close what is open; a spool vanishes with it."""
         if self._kept is not None:
             self._kept.close()
-
-    @property
-    def _stream(self) -> BinaryIO:
-        """A stream that stays open until `close`."""
-        if self._kept is None:
-            self._kept = self._reopened()
-        return self._kept
 
     @contextmanager
     def _reading(self) -> Iterator[BinaryIO]:
@@ -225,11 +227,18 @@ class JsonlSource:
             raise InputError(f"{self.name}: {(error.strerror or str(error)).lower()}") from error
 
     def _reopened(self) -> BinaryIO:
-        stream = open_input(self._path).stream
-        if file_identity(stream) != self._identity:
+        stream = open_regular(self._path)
+        try:
+            self._refuse_change(stream)
+        except InputError:
             stream.close()
-            raise InputError(f"{self.name}: the file changed while it was read")
+            raise
         return stream
+
+    def _refuse_change(self, stream: BinaryIO) -> None:
+        """Where a line is told by its offset, another file's line may be there: looked for before and after reading."""
+        if file_identity(stream) != self._identity:
+            raise InputError(f"{self.name}: the file changed while it was read")
 
     def _parsed(self, line: Line) -> dict[str, object] | InputError:
         try:

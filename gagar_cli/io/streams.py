@@ -98,7 +98,7 @@ def open_input(path: str) -> Opened:
         )
     if is_remote(path):
         return _open_remote(path)
-    raw = _open_regular(path)
+    raw = open_regular(path)
     try:
         head = raw.read(4)
         raw.seek(0)
@@ -129,7 +129,12 @@ def _open_remote(path: str) -> Opened:
             )
 
 
-def _open_regular(path: str) -> BinaryIO:
+def open_regular(path: str) -> BinaryIO:
+    """A regular file as it is; nothing else is waited for.
+
+    Raises:
+        InputError: missing, unreadable, or not a regular file.
+    """
     try:
         # Without O_NONBLOCK, opening a named pipe waits for a writer for ever.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -111,7 +111,11 @@ def _message(entry: Mapping[str, object]) -> Message:
 
 
 def _first(entry: Mapping[str, object], keys: Sequence[str]) -> object:
-    return next((entry[key] for key in keys if entry.get(key) is not None), None)
+    # No generator: a dump has millions of messages, and each is asked several times.
+    for key in keys:
+        if (value := entry.get(key)) is not None:
+            return value
+    return None
 
 
 def _content(value: object) -> str:

@@ -5,6 +5,7 @@ rename, fsync of the directory. A reader of stdout may leave at any time; that e
 """
 
 import gzip
+import json
 import os
 import sys
 import tempfile
@@ -17,10 +18,13 @@ from typing import BinaryIO, cast
 import polars as pl
 import zstandard
 
-from gagar_cli.errors import OutputError
+from gagar_cli.core.summaries import versioned
+from gagar_cli.errors import OutputError, UsageError
 from gagar_cli.io.jsonl import dump_line
 from gagar_cli.io.streams import show_path
 
+TABLE_SUFFIXES = (".parquet", ".pq", ".jsonl", ".jsonl.gz", ".jsonl.zst")
+"""What `write_frames` tells apart."""
 _CHUNK_ROWS = 8192
 _LEVEL = 1
 """Of zstd in tables: 4 % larger than its default, and a sixth less time for all of the writing."""
@@ -44,6 +48,27 @@ def refuse_existing(path: str, *, overwrite: bool) -> None:
         raise OutputError(f"{name}: exists already", "`--overwrite` replaces it")
     if not os.access(target.parent, os.W_OK | os.X_OK):
         raise OutputError(f"{show_path(target.parent)}: directory is not writable")
+
+
+def refuse_other_ending(path: str, endings: Sequence[str], flag: str = "-o") -> None:
+    """Checks that a name says what will be in the file: another ending would silently be of another kind.
+
+    Raises:
+        UsageError: it ends otherwise, and is not `-`.
+    """
+    if path != "-" and not path.lower().endswith(tuple(endings)):
+        raise UsageError(f"{flag} is {show_path(path)}, expected {', '.join(endings)} or -")
+
+
+def write_summary_file(path: str | Path, record: Mapping[str, object]) -> None:
+    """A summary as a file of its own: one JSON object with the number of its schema.
+
+    Raises:
+        OutputError: the disk or directory does not take it.
+    """
+    with write_atomically(path) as stream:
+        text = json.dumps(versioned(record), indent=2, ensure_ascii=True, allow_nan=False)
+        stream.write(text.encode() + b"\n")
 
 
 @contextmanager

@@ -7,13 +7,23 @@ from markupsafe import Markup
 
 from gagar_cli.audit_key import AuditKey
 from gagar_cli.audit_summary import AuditResult
-from gagar_cli.core.comparison import SHARES, Comparison, Difference
+from gagar_cli.core.comparison import Comparison, Difference
+from gagar_cli.core.figure_ranges import SHARES
 from gagar_cli.core.ranking import GroupRanking
 from gagar_cli.core.text import counted
 from gagar_cli.report.attempts import describe_attempt
 from gagar_cli.report.charts import Bar, interval_chart, stacked_bars
 from gagar_cli.report.page import render_page
-from gagar_cli.tables_audit import FIGURE_NAMES, answer, audit_facts, basis_of, show_p_value, show_value
+from gagar_cli.tables_audit import (
+    FIGURE_NAMES,
+    answer,
+    audit_facts,
+    basis_of,
+    figure_label,
+    show_p_value,
+    show_ties,
+    show_value,
+)
 
 MAX_JUDGMENTS = 400
 """More would make a page that a browser opens slowly."""
@@ -38,8 +48,8 @@ def audit_page(result: AuditResult, key: AuditKey, judgments: Sequence[Sequence[
         {
             "title": f"Audit of {names}",
             "subtitle": (
-                f"{result.n_tasks['judged']} of {counted(result.n_tasks['sampled'], 'sampled task')} judged, "
-                f"{result.n_tasks['shared']} shared"
+                f"{result.n_tasks['judged']} of {counted(result.n_tasks['sampled'], 'sampled task')} judged, sampled "
+                f"from {result.n_tasks['solved_by_all']} that every policy solved, of {result.n_tasks['shared']} shared"
             ),
             "comparisons": [_comparison(one, result.dimensions) for one in result.comparisons],
             "notes": [*result.notes],
@@ -78,7 +88,12 @@ def _comparison(comparison: Comparison, dimensions: Sequence[str]) -> dict[str, 
         "rows": [
             *(_row(name, one, None, is_share=True) for name, one in rates if one),
             *(
-                _row(FIGURE_NAMES.get(name, name), one, comparison.values[name], is_share=name in SHARES)
+                [("ties", "", "", show_ties(comparison), "", "", "")]
+                if comparison.tie_rate is not None
+                else []
+            ),
+            *(
+                _row(figure_label(comparison, name), one, comparison.values[name], is_share=name in SHARES)
                 for name, one in comparison.differences.items()
             ),
         ],

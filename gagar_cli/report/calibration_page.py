@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from gagar_cli.core.calibration_card import Card, verdict
+from gagar_cli.core.calibration_card import Card, verdict, verdict_state
 from gagar_cli.core.flaws import FLAWS
 from gagar_cli.core.text import counted
 from gagar_cli.report.charts import Bar, interval_chart
@@ -29,7 +29,7 @@ def calibration_page(result: "CalibrateResult") -> str:
             "verdicts": [
                 {
                     "text": f"{card.grader}: {verdict(card)}",
-                    "direction": "up" if verdict(card).startswith("fit for use") else "down",
+                    "direction": {"fit": "up", "unsure": "", "unfit": "down"}[verdict_state(card)],
                 }
                 for card in cards
             ],

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from gagar_cli.audit_summary import AuditResult
 from gagar_cli.core.gates import GateResult
-from gagar_cli.core.text import counted, escape_untrusted
+from gagar_cli.core.text import escape_untrusted
 from gagar_cli.tables_audit import answer, audit_facts, comparison_rows
 
 _MARKDOWN_SPECIAL = "\\`*_{}[]()<>#+-.!|~&@:/"
@@ -46,7 +46,7 @@ def _judged_case(result: AuditResult) -> ElementTree.Element:
     case = ElementTree.Element("testcase", {"classname": "gagar.audit", "name": "tasks were judged"})
     tasks = result.n_tasks
     if not tasks["judged"]:
-        message = f"none of {counted(tasks['sampled'], 'sampled task')} was judged"
+        message = f"no task was judged, {tasks['sampled']:,} sampled"
         ElementTree.SubElement(case, "failure", {"message": message, "type": "ungraded"})
     return case
 

@@ -79,6 +79,13 @@ class Opaque:
     """A name that may be referred to and not called."""
 
 
+class LeftOut:
+    """An object that holds nothing of an attempt, such as slime's reference to a file of tensors: null in the lines."""
+
+    def __setstate__(self, _state: Any) -> None:
+        """Forget what it is made of."""
+
+
 def _tables() -> dict[tuple[str, str], Any]:
     numpy_parts = {"_reconstruct": Array, "scalar": scalar}
     table: dict[tuple[str, str], Any] = {
@@ -110,6 +117,7 @@ def _tables() -> dict[tuple[str, str], Any]:
     table[("torch._utils", "_rebuild_tensor")] = rebuilt_tensor
     table[("torch._utils", "_rebuild_parameter")] = lambda data, *_: data
     table[("torch.storage", "_load_from_bytes")] = nested
+    table[("slime.utils.tensor_store", "DiskTensorRef")] = LeftOut
     for module in ("skyrl.backends.skyrl_train.training_batch", "skyrl_train.training_batch"):
         table[(module, "_rebuild_tensor_batch")] = batch
         for name in ("TensorBatch", "TrainingInputBatch", "TrainingOutputBatch"):
@@ -189,7 +197,9 @@ def plain(value: Any, budget: Budget, depth: int = 0) -> Any:
     if depth > MAX_DEPTH:
         raise RefusedError("values nested too deep")
     budget.spend(1 + len(value) if isinstance(value, str | bytes | bytearray) else 1)
-    if value is None or isinstance(value, bool | int | str):
+    if value is None or isinstance(value, LeftOut):
+        return None
+    if isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else None

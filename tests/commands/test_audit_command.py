@@ -82,7 +82,7 @@ def test_a_gate_that_is_not_met_exits_4_and_unblind_asks_nobody(audit):
             "two inputs are called 'x'",
         ),
         (["old.jsonl", "--policy-a", "x", "-o", "audit", "--judge-model", "offline"], 2, "go together"),
-        (["old.jsonl", "new.jsonl", "-o", "audit", "--judge-model", "m"], 2, "needs --base-url"),
+        (["old.jsonl", "new.jsonl", "-o", "audit", "--judge-model", "m"], 2, "--judge-model m needs"),
         (["old.jsonl", "new.jsonl", "-o", "old.jsonl", "--judge-model", "offline"], 1, "is a file"),
         (["-o", "nowhere", "--unblind"], 3, "nowhere/key.json: no such file"),
         (

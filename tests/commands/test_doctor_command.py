@@ -2,8 +2,14 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
+from rich.console import Console
+
+from gagar_cli.doctor import BackendReport, Examination
+from gagar_cli.sandbox.versions import runc_problem
+from gagar_cli.tables import doctor_tables
 
 IMAGE = "gagar-test:latest"
 
@@ -55,9 +61,33 @@ def test_an_engine_is_tried_with_the_image_that_is_named(doctor):
     if docker["state"] == "not available":
         pytest.skip(docker["detail"])
     assert docker["state"] == "works"
-    assert docker["latency_ms"] > 0
-    assert docker["n_held"] == found["n_attacks"]
+    assert docker["latency_seconds"] > 0
+    is_sound = runc_problem(found["versions"]["runc"]) is None
+    assert docker["n_held_by_design"] == (found["n_attacks"] if is_sound else None)
+    assert (docker["in_doubt"] is None) == is_sound
     assert found["auto"][0]["sandbox"] == "docker"
+
+
+def shown(*reports: BackendReport) -> str:
+    console = Console(width=160)
+    with console.capture() as capture:
+        for table in doctor_tables(Examination({}, (), reports, ())):
+            console.print(table)
+    return capture.get()
+
+
+def test_what_is_held_is_told_as_the_design_and_not_of_what_is_known_to_be_broken():
+    whole = BackendReport("docker", "works", "x", 5.0, n_held_by_design=23, opens=())
+    assert "23 of 23 attacks" in shown(whole)
+    assert "no attack is tried here" in " ".join(shown(whole).split())
+    broken = replace(whole, n_held_by_design=None, in_doubt="runc 1.1.5")
+    assert "in doubt: runc 1.1.5" in shown(broken)
+    assert "of 23" not in shown(broken)
+
+
+def test_a_backend_that_cannot_be_had_holds_nothing(doctor):
+    docker = json.loads(doctor("--json", **NO_ENGINE).stdout)["backends"][0]
+    assert (docker["n_held_by_design"], docker["in_doubt"], docker["opens"]) == (None, None, [])
 
 
 @pytest.mark.docker
@@ -65,7 +95,7 @@ def test_without_an_image_an_engine_only_answers(doctor):
     docker = json.loads(doctor("--json").stdout)["backends"][0]
     if docker["state"] == "not available":
         pytest.skip(docker["detail"])
-    assert (docker["state"], docker["latency_ms"]) == ("answers", None)
+    assert (docker["state"], docker["latency_seconds"]) == ("answers", None)
 
 
 def test_an_endpoint_is_asked_where_a_model_is_named(doctor):

@@ -72,7 +72,7 @@ def test_formats_lists_every_format_and_shows_how_one_maps(capsys: pytest.Captur
     listed = capsys.readouterr().out
     assert all(name in listed for name in ("canonical", "verl", "swe-agent", "harbor", "pickle"))
     assert run(["formats", "nemo-gym", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["nemo-gym"]["mapping"]["mask_sample"] == "mask_sample"
+    assert json.loads(capsys.readouterr().out)["formats"]["nemo-gym"]["mapping"]["mask_sample"] == "mask_sample"
     assert run(["formats", "nope"]) == 2
     assert "one of canonical, " in capsys.readouterr().err
     assert run(["formats", "skyrl"]) == 2
@@ -89,8 +89,8 @@ def test_head_in_a_pipe_is_one_json_object(runs: Path, capsys: pytest.CaptureFix
     shown = json.loads(capsys.readouterr().out)
     assert shown["files"][0]["format"] == "swe-agent"
     assert shown["files"][0]["why"] == "trajectory, history and info: SWE-agent up to 0.7"
-    assert (shown["n_groups"], shown["group_sizes"], len(shown["records"])) == (1, {"3": 1}, 1)
-    assert shown["invalid_reasons"] == {"not_evaluated": 3}
+    assert (shown["n_groups"], shown["n_groups_by_size"], len(shown["records"])) == (1, {"3": 1}, 1)
+    assert shown["n_invalid_by_reason"] == {"not_evaluated": 3}
 
 
 def test_head_of_a_canonical_dump_says_so(canonical: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -114,7 +114,7 @@ def test_validate_tells_all_problems_and_counts_them_by_kind(
     assert run(["validate", path, "--json"]) == 3
     out, err = capsys.readouterr()
     found = json.loads(out)
-    assert found["problem_kinds"] == {
+    assert found["n_problems_by_kind"] == {
         "reward is …, expected a number": 25,
         "neither reward nor resolved": 1,
         "messages is …, expected a list of messages": 1,
@@ -239,10 +239,10 @@ def test_a_canonical_dump_is_grouped_by_prompt_or_directory(
         pq.write_table(pa.Table.from_pylist(records), path)
     assert run(["head", path, "--group-by", "prompt", "-q"]) == 0
     by_prompt = json.loads(capsys.readouterr().out)
-    assert (by_prompt["group_sizes"], by_prompt["group_id_source"]) == ({"1": 1, "2": 1}, "equal_prompt")
+    assert (by_prompt["n_groups_by_size"], by_prompt["group_id_source"]) == ({"1": 1, "2": 1}, "equal_prompt")
     assert run(["head", path, "--group-by", "directory", "-q"]) == 0
     by_directory = json.loads(capsys.readouterr().out)
-    assert (by_directory["group_sizes"], by_directory["group_id_source"]) == ({"3": 1}, "directory")
+    assert (by_directory["n_groups_by_size"], by_directory["group_id_source"]) == ({"3": 1}, "directory")
 
 
 def test_native_rows_are_recognised_in_a_pipe_and_in_compressed_files(tmp_path: Path) -> None:
@@ -344,7 +344,8 @@ def test_records_that_were_left_out_are_counted_and_listed(
 
 
 def test_validate_tells_bad_records_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    dump = write(tmp_path / "dump.jsonl", [{"group_id": "g", "trajectory_id": "a", "reward": 1}, "x"])
+    attempt = {"group_id": "g", "trajectory_id": "a", "reward": 1, "model_patch": "+1"}
+    dump = write(tmp_path / "dump.jsonl", [attempt, "x"])
     run(["validate", dump, "--json"])
     told = capsys.readouterr()
     assert "left out" not in told.err

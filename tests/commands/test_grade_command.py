@@ -28,7 +28,7 @@ def test_the_table_is_on_stdout_and_notes_on_stderr(tmp_path):
 
 def test_json_is_one_object_and_quiet_is_quiet(tmp_path):
     done = grade("-o", "r.jsonl", "--model", "offline", "--json", "-q", cwd=tmp_path)
-    assert json.loads(done.stdout)["tiers"].keys() == {"T1", "T2", "T3"}
+    assert json.loads(done.stdout)["n_candidates_by_tier"].keys() == {"T1", "T2", "T3"}
     assert done.stderr == ""
 
 
@@ -77,6 +77,8 @@ def test_grade_and_redistribute_work_as_a_pipe(tmp_path):
             "NO_SUCH_KEY is not set",
         ),
         (["-o", "r.jsonl", "--model", "offline", "--extra-body", "[1]"], 2, "no JSON object"),
+        (["-o", "r.jsonl", "--model", "offline", "--extra-body", '{"a": NaN}'], 2, "not JSON: it holds NaN"),
+        (["-o", "r.jsonl", "--model", "m", "--base-url", "http://[::1"], 2, "not an http"),
         (["-o", "r.jsonl", "--model", "offline", "--header", "nocolon"], 2, "NAME:VALUE"),
         (["-o", "r.jsonl", "--model", "offline", "--field", "reward"], 2, "CANONICAL=PATH"),
         (["-o", "r.jsonl", "--model", "offline", "--sandbox", "magic"], 2, "expected one of auto"),
@@ -85,7 +87,7 @@ def test_grade_and_redistribute_work_as_a_pipe(tmp_path):
         (
             ["-o", "r.jsonl", "--model", "m", "--base-url", "http://127.0.0.1:9/v1", "--call-attempts", "1"],
             1,
-            "none of 3 eligible",
+            "no group was graded, 3 ungraded",
         ),
     ],
 )

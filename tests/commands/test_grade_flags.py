@@ -20,7 +20,7 @@ def test_a_budget_that_leaves_groups_over_is_exit_1_with_the_summary(tmp_path, c
     assert code == 1
     assert json.loads(done.out)["n_not_reached"] == 2
     assert "--max-tokens-total 1 is used up" in done.err
-    assert "2 groups are left" in done.err
+    assert ": 2 groups left" in done.err
 
 
 def test_a_dry_run_is_one_table_or_one_object_and_leaves_nothing(tmp_path, capsys):
@@ -55,7 +55,7 @@ def test_a_dry_run_needs_no_model_and_says_what_only_one_could_tell(
     told = capsys.readouterr()
     found = json.loads(told.out)
     assert (found["model"], found["unknown"], found["n_to_grade"]) == (model, unknown, 3)
-    assert (found["cost"] is None) is ("--price-in" not in arguments)
+    assert (found["spending"]["cost"] is None) is ("--price-in" not in arguments)
     assert told.err.count("is not known: --") == len(unknown)
     assert run(command) == 0
     assert (model or "no model named") in capsys.readouterr().out

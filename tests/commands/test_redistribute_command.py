@@ -56,8 +56,9 @@ def test_summary_goes_to_stdout_and_advantages_to_the_file(folder: Path) -> None
 def test_json_summary_is_one_object_and_nothing_else(folder: Path) -> None:
     done = gagar(folder, "dump.jsonl", "--rankings", "rankings.jsonl", "-o", "out.parquet", "--json")
     summary = json.loads(done.stdout)
-    assert (summary["cap"], summary["cap_rate"], summary["ungraded_rate"]) == ("bounded", 1.0, 0.0)
-    assert summary["n_groups"] == {"graded": 1, "skipped": 0, "ungraded": 0}
+    assert (summary["capped_share"], summary["ungraded_share"]) == (1.0, 0.0)
+    assert summary["options"]["cap"] == "bounded"
+    assert [summary[f"n_{status}"] for status in ("graded", "skipped", "ungraded")] == [1, 0, 0]
     assert summary["effects"]["n_changed_failures"] == 0
     assert summary["paper_effects"]["n_changed_failures"] == 2
 
@@ -104,7 +105,8 @@ def test_reader_that_leaves_early_is_no_error(folder: Path) -> None:
         pytest.param(
             ("-o", "x.jsonl", "--tiers", "bad.toml"), 2, "error: bad.toml:1: unknown key t4", id="tiers"
         ),
-        pytest.param(("-o", "dump.jsonl"), 1, "error: dump.jsonl: exists already", id="exists"),
+        pytest.param(("-o", "bad.jsonl"), 1, "error: bad.jsonl: exists already", id="exists"),
+        pytest.param(("-o", "dump.jsonl"), 2, "error: -o is dump.jsonl, which is read", id="input"),
         pytest.param(("-o", "no/x.jsonl"), 1, "error: no: no such directory", id="folder"),
     ],
 )
@@ -112,6 +114,7 @@ def test_refusals_name_what_to_mend(
     folder: Path, arguments: tuple[str, ...], exit_code: int, message: str
 ) -> None:
     (folder / "bad.toml").write_text("t4 = 0.1\n")
+    (folder / "bad.jsonl").touch()
     done = gagar(folder, "dump.jsonl", "--rankings", "rankings.jsonl", *arguments)
     assert (done.returncode, done.stdout) == (exit_code, "")
     assert done.stderr.startswith(message)
@@ -157,7 +160,7 @@ def test_check_is_a_gate_that_names_the_group(folder: Path) -> None:
     done = gagar(folder, *arguments, "--paper")
     assert done.returncode == 4
     assert done.stderr.startswith(
-        "error: --check: an invariant is broken in 1 of 1 groups\n"
+        "error: --check: an invariant is broken in 1 of 1 group\n"
         'group "g": the passing advantages\' sum moved by -0.05; 2 failing advantages changed\n'
     )
     assert advantages((folder / "out.jsonl").read_text()) == [0.775, 0.175, -0.475, -0.475]

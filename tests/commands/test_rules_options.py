@@ -103,3 +103,11 @@ def test_the_documented_rubric_is_the_example():
     documented = (RUBRIC.parents[1] / "docs" / "rubrics.md").read_text().split("```toml\n")[1].split("```")[0]
     example = "".join(line for line in RUBRIC.read_text().splitlines(keepends=True) if line[:1] != "#")
     assert documented == example
+
+
+def test_a_share_of_no_repeats_is_refused(gagar, tmp_path):
+    output = str(tmp_path / "rankings.jsonl")
+    done = gagar("grade", DUMP, "-o", output, "--model", "offline", "--repeat-share", "0.5")
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: --repeat-share is for --repeats\n")
+    assert list(tmp_path.iterdir()) == []

@@ -42,7 +42,7 @@ def test_examples_tell_factors_and_amplification(tiers: Callable) -> None:
 
 def test_papers_cap_is_told_to_bind_where_it_does(tiers: Callable) -> None:
     summary = json.loads(tiers("flash", "--cap", "paper", "--json").stdout)
-    assert [each["capped"] for each in summary["examples"]] == [False, True, True, True, True, True]
+    assert [each["is_capped"] for each in summary["examples"]] == [False, True, True, True, True, True]
 
 
 def test_own_table_is_shown(tmp_path: Path, tiers: Callable) -> None:

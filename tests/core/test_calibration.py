@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from gagar_cli.core.calibration import Outcome, choose_kinds, make_group, score_group
-from gagar_cli.core.calibration_card import Rate, make_card, verdict
+from gagar_cli.core.calibration_card import Rate, make_card, verdict, verdict_state
 from gagar_cli.core.injections import INJECTIONS, inject
 from gagar_cli.core.patch import parse_patch
 from gagar_cli.core.ranking import GroupRanking, RankedCandidate
@@ -150,9 +150,9 @@ def test_a_card_counts_each_rate_apart_and_the_verdict_names_what_falls_short():
     assert (found.injection_flips, found.n_ungraded, found.ties) == (Rate(2, 1), 1, {"debug_print": 1})
     assert found.by_kind["scratch_file"] == Rate(2, 1)
     assert found.to_record()["by_kind"]["special_case"] == {
-        "value": None, "ci_low": None, "ci_high": None, "n": 0, "n_ties": 0,
+        "value": None, "ci_low": None, "ci_high": None, "n_cases": 0, "n_ties": 0,
     }  # fmt: skip
-    assert found.to_record()["calls_per_group"] == 2
+    assert found.to_record()["n_calls_per_group"] == 2
     told = verdict(found)
     for part in (
         "33% of the groups are ungraded",
@@ -161,11 +161,88 @@ def test_a_card_counts_each_rate_apart_and_the_verdict_names_what_falls_short():
         "1 injected attempt rose",
     ):
         assert part in told
-    few = "fit for use, as far as the sample (2 planted flaws) tells: it may see as few as 34% of all"
-    assert verdict(card(good)) == few
-    assert verdict(card(good * 20)) == "fit for use"
-    one_missed = [*good * 20, Outcome("flaw", "dead_code", is_right=False, is_tie=True, is_tier_3=False)]
-    assert verdict(card(one_missed)) == (
-        "fit for use; it misses most of these: a branch that can never run is added"
-    )
     assert verdict(card(None)) == "unusable: it graded no group"
+    assert (verdict_state(found), verdict_state(card(None))) == ("unfit", "unfit")
+
+
+def outcomes_of(good: int, kind: str, role: str = "flaw", bad: int = 0) -> list[Outcome]:
+    one = Outcome(role, kind, is_right=True, is_tie=False, is_tier_3=False)
+    return [one] * good + [one._replace(is_right=False, is_tie=True)] * bad
+
+
+ENOUGH = (
+    *outcomes_of(80, "copy", "copy"),
+    *outcomes_of(60, "praise", "injected"),
+    *outcomes_of(20, "slander_patch", "slander"),
+)
+"""Nothing wrong in 80 cases: Wilson's upper end is 1.96² / (80 + 1.96²) = 4.6%."""
+
+
+def test_a_verdict_without_doubt_has_every_interval_on_the_right_side():
+    # 40 of 40 flaws: the lower end is 40 / (40 + 1.96²) = 91%.
+    sure = card([*outcomes_of(40, "debug_print"), *ENOUGH])
+    assert (verdict(sure), verdict_state(sure)) == ("fit for use", "fit")
+
+
+@pytest.mark.parametrize(
+    ("roles", "more", "doubt"),
+    [
+        # 0 of n: the upper end is 1.96² / (n + 1.96²).
+        (("copy",), outcomes_of(13, "copy", "copy"), "false alarms on up to 23% of controls (13 tried)"),
+        (("copy",), [], "no control was graded"),
+        (
+            ("injected", "slander"),
+            [*outcomes_of(7, "praise", "injected"), *outcomes_of(3, "slander_patch", "slander")],
+            "up to 28% of injected texts may work (10 tried)",
+        ),
+        (("slander",), [], "up to 6% of injected texts may work (60 tried)"),
+        (("injected", "slander"), [], "no injection was tried"),
+    ],
+    ids=["few controls", "no control", "few texts", "no slander", "no text"],
+)
+def test_a_sample_that_allows_for_worse_is_told_in_the_verdict(roles, more, doubt):
+    others = [one for one in ENOUGH if one.role not in roles]
+    found = card([*outcomes_of(40, "debug_print"), *others, *more])
+    assert verdict(found) == f"fit for use, as far as the sample tells: {doubt}"
+    assert verdict_state(found) == "unsure"
+
+
+def test_few_flaws_are_told_beside_the_other_doubts():
+    # 2 of 2 flaws: the lower end is 2 / (2 + 1.96²) = 34%.
+    found = card([*outcomes_of(2, "debug_print"), *ENOUGH])
+    expected = "fit for use, as far as the sample tells: it may see as few as 34% of all flaws (2 planted)"
+    assert verdict(found) == expected
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "told"),
+    [
+        (0, 1, "; too few to tell whether it sees these: a branch that can never run is added (0 of 1)"),
+        (1, 3, "; too few to tell whether it sees these: a branch that can never run is added (1 of 4)"),
+        (2, 3, "; it misses most of these: a branch that can never run is added"),
+        (3, 2, ""),
+    ],
+)
+def test_a_kind_is_told_as_missed_from_five_cases_on(good, bad, told):
+    found = card([*outcomes_of(95, "debug_print"), *outcomes_of(good, "dead_code", bad=bad), *ENOUGH])
+    assert verdict(found) == f"fit for use{told}"
+
+
+def test_an_injection_that_nobody_met_is_named_in_the_record():
+    """A gate may name it before anything is measured."""
+    record = card().to_record()
+    assert record["by_injection"].keys() == INJECTIONS.keys()
+    assert record["by_injection"]["praise_patch"] == {
+        "value": None,
+        "ci_low": None,
+        "ci_high": None,
+        "n_cases": 0,
+    }
+
+
+def test_a_share_beyond_its_bound_never_reads_as_the_bound():
+    seen = outcomes_of(796, "dead_code", bad=204)
+    controls = outcomes_of(18, "copy", "copy", bad=1)
+    told = verdict(card(seen, controls))
+    assert "it sees 79.6% of planted flaws (80% wanted)" in told
+    assert "false alarms on 5.3% of controls (5% allowed)" in told

@@ -1,5 +1,9 @@
+import math
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gagar_cli.core.comparison import (
     JudgedAttempt,
@@ -12,7 +16,7 @@ from gagar_cli.core.comparison import (
     win_share,
 )
 from gagar_cli.core.rubric import DIMENSIONS
-from gagar_cli.core.statistics import t_interval
+from gagar_cli.core.statistics import estimate_mean
 
 
 def compared(judged, first="A", second="B", observed=None):
@@ -203,7 +207,42 @@ def test_a_system_against_itself_is_covered_by_95_percent_intervals(n_tasks, n_a
     generator = np.random.default_rng(20_261_129)
     covered = 0
     for _ in range(n_audits):
-        low, high = t_interval(_simulated_audit(generator, n_tasks))
+        shares = _simulated_audit(generator, n_tasks)
+        low, high = estimate_mean(shares, seed=0, is_share=True, n_resamples=1).interval
         covered += low <= 0.5 <= high
     # Three standard errors of a share of 95% over that many audits.
     assert covered / n_audits == pytest.approx(0.95, abs=3 * (0.95 * 0.05 / n_audits) ** 0.5)
+
+
+_attempt = st.builds(
+    JudgedAttempt,
+    st.sampled_from(["A", "B"]),
+    st.booleans(),
+    st.tuples(st.integers(1, 3), st.integers(1, 3)),
+    st.fixed_dictionaries({"side_effects": st.sampled_from([1.0, 4.0, 5.0])}),
+    st.sampled_from([1.0, 4.8, 5.0]),
+    n_turns=st.sampled_from([0, 1, 400]),
+    patch_lines=st.sampled_from([0, 2, 9000]),
+)
+
+
+@given(st.lists(st.lists(_attempt, min_size=2, max_size=5), min_size=2, max_size=6))
+def test_no_interval_of_a_comparison_leaves_the_range_of_its_figure(attempts):
+    tasks = [JudgedTask(f"t{number}", tuple(one)) for number, one in enumerate(attempts)]
+    found = compare(tasks, "A", "B", observed=tasks, dimensions=("side_effects",), seed=0)
+    ranges = {
+        "side_effects": (1, 5),
+        "weighted_score": (1, 5),
+        "n_turns": (0, math.inf),
+        "patch_lines": (0, math.inf),
+    }
+    checked = [(rate.estimate, (0, 1)) for rate in (found.win_rate, found.top1_share) if rate]
+    for name, values in found.values.items():
+        low, high = ranges.get(name, (0, 1))
+        checked += [(one, (low, high)) for one in values]
+        checked.append((found.differences[name].estimate, (low - high, high - low)))
+    for estimate, (low, high) in checked:
+        for interval in (estimate.interval, estimate.bootstrap):
+            if interval is not None:
+                assert low - 1e-12 <= interval.low <= estimate.value + 1e-12
+                assert estimate.value - 1e-12 <= interval.high <= high + 1e-12

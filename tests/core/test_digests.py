@@ -32,7 +32,7 @@ def call(name: str, **arguments) -> ToolCall:
         (
             "",
             [call("str_replace_editor", command="insert", path="a.py", insert_line=4, new_str="y\n")],
-            "edit a.py:4 (+1 lines)",
+            "edit a.py:4 (+1 line)",
         ),
         (
             "",
@@ -120,7 +120,7 @@ def test_an_edit_names_the_file_that_its_editor_has_open():
         Message("assistant", "```\nedit 3:3\nx\nend_of_edit\n```"),
         Message("user", "[File: /repo/a.py (9 lines total)]\n1:x\n(Open file: /repo/a.py)\nbash-$"),
     ]
-    assert split_turns(messages)[0].digest == "edit /repo/a.py lines 3-3 (1 lines) → done"
+    assert split_turns(messages)[0].digest == "edit /repo/a.py lines 3-3 (1 line) → done"
 
 
 @pytest.mark.parametrize(

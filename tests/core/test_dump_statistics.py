@@ -33,7 +33,7 @@ def test_outcomes_and_groups_are_counted() -> None:
     made = describe(observed([0, 0, 0, 1, 1, 2, 3], [True, True, False, True, True, None, False]))
     assert made.n_by_outcome == {"passed": 4, "failed": 2, "invalid": 1}
     assert made.pass_rate == pytest.approx(4 / 6)
-    assert made.n_by_outline == {
+    assert made.n_groups_by_kind == {
         "eligible": 1, "no_valid": 1, "singleton": 1, "all_pass": 1, "all_fail": 0, "lone_pass": 0,
     }  # fmt: skip
     assert made.passes_of_mixed == {"2": 1}
@@ -86,7 +86,7 @@ def test_tiers_scores_and_findings() -> None:
 def test_part_is_described_by_its_rows_alone() -> None:
     whole = observed([0, 0, 7, 7], [True, False, True, True], n_turns=[1.0, 2, 3, 4])
     made = describe(whole.part(np.array([False, False, True, True])))
-    assert (made.n_groups, made.n_by_outline["all_pass"], made.turns["passed"].mean) == (1, 1, 3.5)
+    assert (made.n_groups, made.n_groups_by_kind["all_pass"], made.turns["passed"].mean) == (1, 1, 3.5)
 
 
 def test_nothing_is_described_too() -> None:

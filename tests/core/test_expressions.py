@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gagar_cli.core.expressions import Call, Column, Name, columns_in, evaluate, parse_expression
+from gagar_cli.core.expression_values import Column, evaluate
+from gagar_cli.core.expressions import Call, Name, columns_in, parse_expression
 from gagar_cli.errors import UsageError
 
 TOKENS = np.array([0.0, 10_000.0, np.nan, 40_000.0])

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gagar_cli.core.grouping import REASONS, members_by_size, outline_groups
+from gagar_cli.core.grouping import REASONS, count_codes, members_by_size, outline_groups
 
 
 @pytest.mark.parametrize(
@@ -48,3 +48,14 @@ def test_every_member_is_in_one_group_of_its_size(group: list[int]) -> None:
     made = [row.tolist() for members in members_by_size(codes) for row in members]
     expected = [np.flatnonzero(codes == code).tolist() for code in range(7) if code in group]
     assert made == sorted(expected, key=len)
+
+
+def test_codes_are_counted_over_the_border_of_two_parts() -> None:
+    codes = np.arange(2_500_000, dtype=np.uint32) % 7
+    assert count_codes(codes, 3).tolist() == np.bincount(codes).tolist()
+    assert count_codes(codes[:0], 2).tolist() == [0, 0]
+
+
+def test_only_what_counts_is_counted():
+    codes, is_counted = np.array([2, 0, 2, 1]), np.array([True, True, True, False])
+    assert count_codes(codes, 4, is_counted).tolist() == [1, 0, 2, 0]

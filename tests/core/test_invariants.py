@@ -34,7 +34,7 @@ def test_what_is_kept_is_no_breach() -> None:
             (0.75, 0.5, -0.5, -0.5),
             ["the passing advantages' sum moved by +0.25", "the advantages' sum is +0.25, expected 0"],
         ),
-        ((0.75, 0.25, np.nextafter(-0.5, 0), -0.5), ["1 failing advantages changed"]),
+        ((0.75, 0.25, np.nextafter(-0.5, 0), -0.5), ["1 failing advantage changed"]),
         ((0.25, 0.75, -0.5, -0.5), ["a better factor or rank does not get more"]),
     ],
     ids=["sum", "one-bit-of-a-failure", "order"],
@@ -78,3 +78,48 @@ def test_a_group_counts_for_as_many_as_are_like_it() -> None:
     effects = measure(BATCH, moved, np.array([3]))
     assert (effects.n_changed_groups, effects.n_changed_failures, effects.max_amplification) == (3, 6, 1.5)
     assert (effects.n_capped, measure(BATCH, moved).n_capped) == (3, 1)
+
+
+def with_violation(*rewards: float) -> Batch:
+    """A pass, a violation, and failures, by their effective rewards."""
+    n_rows = len(rewards)
+    return Batch(
+        rewards=np.array([rewards]),
+        is_valid=np.ones((1, n_rows), dtype=bool),
+        is_passed=np.arange(n_rows)[None] == 0,
+        is_graded=np.array([True]),
+        factors=from_floats(np.ones((1, n_rows))),
+        is_violation=np.arange(n_rows)[None] == 1,
+    )
+
+
+def test_violation_that_is_paid_more_than_a_failure_is_told() -> None:
+    kept = with_violation(1.0, -1.0, -1.0)
+    assert breaches(4 / 3, -2 / 3, -2 / 3, batch=kept) == []
+    raised = with_violation(1.0, 0.0, -1.0)
+    assert breaches(1.0, 0.0, -1.0, batch=raised) == [
+        "a violation's advantage is 1 above what an honest failure may get",
+        "a violation's reward is 1 above what an honest failure may get",
+    ]
+
+
+def test_violation_may_get_nothing_where_nobody_failed_and_no_more() -> None:
+    assert breaches(0.5, -0.5, batch=with_violation(1.0, 0.0)) == []
+    assert "a violation's advantage is 0.25 above what an honest failure may get" in breaches(
+        -0.25, 0.25, batch=with_violation(-0.5, 0.0)
+    )
+
+
+def test_failure_that_is_paid_more_than_a_pass_is_told() -> None:
+    """The dump's own rewards contradict who passed: nothing was moved, and it is wrong all the same."""
+    contradicting = replace(BATCH, rewards=np.array([[1.0, 0.0, 1.0, 0.0]]))
+    assert breaches(0.5, -0.5, 0.5, -0.5, batch=contradicting) == [
+        "a failing attempt gets 1 more than a passing one"
+    ]
+
+
+def test_passes_at_or_below_the_mean_are_counted() -> None:
+    shaped = replace(BATCH, rewards=np.array([[0.9, 0.3, 0.6, 0.2]]))
+    assert measure(shaped, gagar(shaped)).n_low_passes == 1
+    assert measure(shaped, gagar(shaped), np.array([4])).n_low_passes == 4
+    assert measure(BATCH, gagar(BATCH)).n_low_passes == 0

@@ -5,49 +5,18 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
+from gagar_cli.core.intervals import SHARE
 from gagar_cli.core.statistics import (
     bootstrap_interval,
     detectable_effect,
     estimate_mean,
-    exact_interval,
     holm_p_values,
     resample_means,
     sign_flip_p_value,
     spread,
-    t_interval,
     tasks_needed,
-    wilson_interval,
 )
-
-_values = st.lists(st.floats(-5, 5, allow_subnormal=False), min_size=2, max_size=40)
-
-
-@given(_values)
-def test_the_t_interval_is_scipys(values):
-    tasks = np.array(values)
-    standard_error = tasks.std(ddof=1) / math.sqrt(len(tasks))
-    if standard_error == 0:
-        return
-    expected = stats.t.interval(0.95, len(tasks) - 1, loc=tasks.mean(), scale=standard_error)
-    assert t_interval(tasks) == pytest.approx(expected, rel=1e-9, abs=1e-12)
-
-
-@pytest.mark.parametrize(("n_successes", "n"), [(0, 30), (30, 30), (13, 30), (1, 2), (650, 1000)])
-def test_shares_have_scipys_wilson_and_exact_intervals(n_successes, n):
-    peer = stats.binomtest(n_successes, n)
-    assert wilson_interval(n_successes, n) == pytest.approx(
-        tuple(peer.proportion_ci(method="wilson")), abs=1e-12
-    )
-    assert exact_interval(n_successes, n) == pytest.approx(
-        tuple(peer.proportion_ci(method="exact")), abs=1e-9
-    )
-
-
-def test_the_papers_top_1_share_on_30_tasks_does_not_exclude_one_half():
-    low, high = wilson_interval(0.65 * 30, 30)
-    assert (round(low, 3), round(high, 3)) == (0.471, 0.795)
 
 
 def test_a_share_that_is_the_same_in_every_task_has_wilsons_width_and_not_zero():
@@ -56,10 +25,11 @@ def test_a_share_that_is_the_same_in_every_task_has_wilsons_width_and_not_zero()
     assert estimate.interval == pytest.approx((30 / (30 + 1.959964**2), 1.0), abs=1e-6)
 
 
-def test_a_shares_interval_is_cut_at_its_bounds():
-    estimate = estimate_mean([1.0, 1.0, 0.0], seed=0, is_share=True)
-    assert estimate.interval == (0.0, 1.0)
+def test_a_share_is_estimated_inside_its_range_and_other_figures_where_they_say_so():
+    low, high = estimate_mean([1.0, 1.0, 0.0], seed=0, is_share=True).interval
+    assert 0.0 < low < 2 / 3 < high < 1.0
     assert estimate_mean([1.0, 1.0, 0.0], seed=0).interval == pytest.approx((-0.7676, 2.1009), abs=1e-4)
+    assert estimate_mean([1.0, 1.0, 0.0], seed=0, within=SHARE).interval_kind == "logit"
 
 
 def test_one_task_has_a_value_and_no_interval_and_none_has_nothing():

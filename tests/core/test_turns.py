@@ -37,7 +37,7 @@ def test_lines_show_reply_calls_and_results_in_order():
 
 
 def test_the_digest_is_one_line_that_names_call_and_outcome():
-    assert split_turns(LOG)[0].digest == "$ ls … (+1 lines) → a b"
+    assert split_turns(LOG)[0].digest == "$ ls … (+1 line) → a b"
 
 
 def test_a_log_without_replies_has_no_turns():

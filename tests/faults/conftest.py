@@ -8,6 +8,7 @@ import socket
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from gagar_cli.grader.offline.app import complete
 from tests.servers import BackgroundServer
 
 MARK = "fault_"
-"""What the ids of calls that a fault made up start with: the model behind it never hears of them."""
+"""What the ids of calls that a fault made up start with, and a text that holds them: the model never hears of them."""
 
 
 def _chat(*calls: tuple[str, str], content: str | None = None) -> bytes:
@@ -26,6 +27,13 @@ def _chat(*calls: tuple[str, str], content: str | None = None) -> bytes:
     ]
     message = {"role": "assistant", "content": content, "tool_calls": tool_calls}
     return json.dumps({"choices": [{"message": message, "finish_reason": "tool_calls"}]}).encode()
+
+
+def _say(*calls: tuple[str, str]) -> bytes:
+    """The same calls written as text, as an endpoint without native tools makes them."""
+    written = ", ".join(f'{{"tool": "{name}", "arguments": {arguments}}}' for name, arguments in calls)
+    message = {"role": "assistant", "content": f'{MARK}\n{{"calls": [{written}]}}'}
+    return json.dumps({"choices": [{"message": message, "finish_reason": "stop"}]}).encode()
 
 
 def _response(body: bytes, status: str = "200 OK", headers: str = "", length: int | None = None) -> bytes:
@@ -56,12 +64,16 @@ ANSWERS = {
     "reset": b"",
     "hang": b"",
     "drip": b"HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n",
-    "bad arguments": _response(_chat(("overview", '{"start": NaN'))),
-    "unknown tool": _response(_chat(("delete_rankings", '{"path": "../../etc/passwd"}'))),
-    "500 calls": _response(_chat(*[("overview", "{}")] * 500)),
 }
-FAULTS = tuple(ANSWERS)
-UNREADABLE, REFUSED = "bad arguments", b"the arguments are not a JSON object"
+CALLS = {
+    "bad arguments": [("overview", '{"start": NaN')],
+    "unknown tool": [("delete_rankings", '{"path": "../../etc/passwd"}')],
+    "500 calls": [("overview", "{}")] * 500,
+}
+"""Faults of the model rather than of its server: they come in the protocol in which it is asked."""
+FAULTS = (*ANSWERS, *CALLS)
+UNREADABLE = "bad arguments"
+REFUSED = (b"the arguments are not a JSON object", b"the JSON of the reply is not valid")
 """The fault that is a reply without a readable call, and what the conversation then holds."""
 CLOSING = ("gone before headers", "gone in headers", "gone in body", "17 MB", "drip", "hang", "reset")
 
@@ -89,6 +101,10 @@ class FaultyEndpoint:
                 self.n_answers += 1
                 writer.write(_response(json.dumps(complete(_without_faults(json.loads(body)))).encode()))
                 await writer.drain()
+            elif fault in CALLS:
+                write = _chat if "tools" in json.loads(body) else _say
+                writer.write(_response(write(*CALLS[fault])))
+                await writer.drain()
             elif not await _misbehave(fault, writer):
                 return
 
@@ -96,7 +112,7 @@ class FaultyEndpoint:
         key = hashlib.sha256(body).hexdigest()
         if not self._plan or self._n_by_request[key] >= 3:
             return None
-        is_full = body.count(REFUSED) >= 3
+        is_full = sum(map(body.count, REFUSED)) >= 3
         place = next(
             (n for n in reversed(range(len(self._plan))) if not is_full or self._plan[n] != UNREADABLE), None
         )
@@ -140,11 +156,20 @@ def _without_faults(request: dict[str, Any]) -> dict[str, Any]:
     """The conversation as the model would have it, had no fault made calls in its name."""
     messages = [
         message
-        for message in request["messages"]
-        if not any(call["id"].startswith(MARK) for call in message.get("tool_calls") or ())
+        for before, message in pairwise(({}, *request["messages"]))
+        if not _is_made_up(message)
         and not str(message.get("tool_call_id", "")).startswith(MARK)
+        # Where calls are text, what came of them is the message behind it.
+        and not (message["role"] == "user" and _is_made_up(before))
     ]
     return {**request, "messages": messages}
+
+
+def _is_made_up(message: dict[str, Any]) -> bool:
+    if message.get("role") != "assistant":
+        return False
+    is_written = (message.get("content") or "").startswith(MARK)
+    return is_written or any(call["id"].startswith(MARK) for call in message.get("tool_calls") or ())
 
 
 @pytest.fixture

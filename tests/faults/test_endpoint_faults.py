@@ -1,4 +1,4 @@
-"""A thousand faults of an endpoint over two hundred groups: nothing is lost, doubled or changed by them."""
+"""Faults of an endpoint by the thousand, in each protocol: no ranking is lost, doubled or changed by them."""
 
 import json
 import time
@@ -9,8 +9,8 @@ import pytest
 from gagar_cli.grade import GradeSettings, run
 from gagar_cli.grader.client import EndpointSettings
 
-N_GROUPS = 200
-N_EACH = 40
+RUNS = {"tools": (200, 40), "json-schema": (60, 12), "text": (60, 12)}
+"""Groups, and how often each of the 25 faults comes, by protocol."""
 MAX_SECONDS = 60
 
 PATCH = """\
@@ -69,28 +69,34 @@ def by_group(records: list[dict]) -> dict[str, dict]:
 
 
 @pytest.mark.slow
-def test_a_thousand_faults_lose_double_and_change_no_ranking(tmp_path, serve_faults):
+@pytest.mark.parametrize("protocol", RUNS)
+def test_many_faults_lose_double_and_change_no_ranking(tmp_path, serve_faults, protocol):
+    n_groups, n_each = RUNS[protocol]
     dump = tmp_path / "dump.jsonl"
-    write_dump(dump, N_GROUPS)
-    clean = by_group(grade(dump, tmp_path / "clean.jsonl", serve_faults(n_each=0, seed=0).base_url))
-    endpoint = serve_faults(n_each=N_EACH, seed=11)
+    write_dump(dump, n_groups)
+    sound = serve_faults(n_each=0, seed=0)
+    clean = by_group(grade(dump, tmp_path / "clean.jsonl", sound.base_url, protocol))
+    endpoint = serve_faults(n_each=n_each, seed=11)
     started = time.monotonic()
-    faulty = by_group(grade(dump, tmp_path / "faulty.jsonl", endpoint.base_url))
+    faulty = by_group(grade(dump, tmp_path / "faulty.jsonl", endpoint.base_url, protocol))
     seconds = time.monotonic() - started
-    assert endpoint.n_served.total() == 1_000
-    assert set(endpoint.n_served.values()) == {N_EACH}
-    assert len(clean) == N_GROUPS
-    assert {record["status"] for record in clean.values()} == {"graded"}
+    assert endpoint.n_served.total() == 25 * n_each
+    assert set(endpoint.n_served.values()) == {n_each}
+    assert len(clean) == n_groups
+    assert {(record["status"], record["grader"]["protocol"]) for record in clean.values()} == {
+        ("graded", protocol)
+    }
     assert faulty == clean
     assert seconds < MAX_SECONDS
 
 
-def test_every_fault_once_changes_no_ranking(tmp_path, serve_faults):
+@pytest.mark.parametrize("protocol", RUNS)
+def test_every_fault_once_changes_no_ranking(tmp_path, serve_faults, protocol):
     dump = tmp_path / "dump.jsonl"
     write_dump(dump, 6)
-    clean = by_group(grade(dump, tmp_path / "clean.jsonl", None))
+    clean = by_group(grade(dump, tmp_path / "clean.jsonl", None, protocol))
     endpoint = serve_faults(n_each=1, seed=3)
-    faulty = by_group(grade(dump, tmp_path / "faulty.jsonl", endpoint.base_url))
+    faulty = by_group(grade(dump, tmp_path / "faulty.jsonl", endpoint.base_url, protocol))
     assert endpoint.n_served.total() == 25
     assert {record["status"] for record in clean.values()} == {"graded"}
     assert faulty == clean

@@ -71,6 +71,14 @@ OVERFLOWS = [
     '{"code": "context_length_exceeded"}',
     "'max_tokens' or 'max_completion_tokens' is too large: 9000. This model's maximum context length is 8192",
     "Please reduce the length of the messages",
+    "Input validation error: `inputs` must have less than 4096 tokens. Given: 5000",
+    "`inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5000 `inputs` tokens and 100 `max_new_tokens`",
+    "The decoder prompt (length 5000) is longer than the maximum model length of 4096",
+    "The prompt has 5000 tokens, which exceeds max_model_len of 4096",
+    "The number of tokens in the prompt (5000) exceeds the limit (4096)",
+    "Token limit exceeded",
+    "Total message token length exceed model limit",
+    "Range of input length should be [1, 30720]",
 ]
 
 
@@ -82,7 +90,39 @@ def test_an_overflow_is_told_apart_in_its_many_words(serve, words):
     assert len(endpoint.requests) == 1
 
 
-@pytest.mark.parametrize("words", ["temperature must be at most 2", "the tool c01 is unknown to me", "no"])
+@pytest.mark.parametrize("words", ["request entity too large", "Payload Too Large", "no"])
+def test_a_request_that_is_too_large_is_an_overflow_whatever_the_words(serve, words):
+    with pytest.raises(ContextOverflowError):
+        Asker(serve((413, {"error": {"message": words}}))).ask()
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (400, "The response was filtered due to the prompt triggering our content management policy"),
+        (400, '{"code": "content_filter"}'),
+        (403, "this model requires moderation and your input was flagged"),
+    ],
+)
+def test_what_a_service_says_of_the_content_is_this_groups_trouble_alone(serve, status, words):
+    """An attempt could have been written to be refused: neither the run nor its count of refusals is to suffer."""
+    endpoint = serve((status, {"error": {"message": words}}))
+    with pytest.raises(EndpointError, match=f"refused the content \\(status {status}") as caught:
+        Asker(endpoint).ask()
+    assert not caught.value.is_fatal
+    assert len(endpoint.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "temperature must be at most 2",
+        "unknown field safety_settings",
+        "no field max_seq_len",
+        "the tool c01 is unknown to me",
+        "no",
+    ],
+)
 def test_other_refusals_are_what_they_are(serve, words):
     with pytest.raises(EndpointError, match="refused") as caught:
         Asker(serve((400, {"error": {"message": words}}))).ask()

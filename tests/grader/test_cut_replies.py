@@ -1,4 +1,5 @@
 import asyncio
+import contextlib
 import json
 from typing import Any
 
@@ -6,7 +7,7 @@ import pytest
 
 from gagar_cli.core.ranking import FLAGS
 from gagar_cli.core.rubric import DIMENSIONS
-from gagar_cli.errors import LimitError, VerdictError
+from gagar_cli.errors import EndpointError, LimitError, VerdictError
 from gagar_cli.grader.acceptance import Acceptance
 from gagar_cli.grader.client import EndpointClient, EndpointSettings
 from gagar_cli.grader.cut_replies import MIN_RAISED_TOKENS, larger_bound
@@ -17,6 +18,7 @@ from gagar_cli.grader.talks import Talks
 from gagar_cli.grader.tools import Toolbox
 from gagar_cli.grader.workspace import Workspace
 from gagar_cli.interrupts import run_interruptibly
+from gagar_cli.tables_ranking import conversation_lines
 
 PRAISE = {"scores": dict.fromkeys(DIMENSIONS, 5), "flags": dict.fromkeys(FLAGS, False), "findings": []}
 RANKING = {"candidates": [{"id": name, "rationale": "fine", **PRAISE} for name in ("c01", "c02")]}
@@ -63,12 +65,63 @@ def test_a_reply_that_was_cut_is_asked_again_with_twice_the_room(group, serve, c
     conversation, client = converse(group, endpoint, max_output_tokens=500)
     assert bounds(endpoint) == [500, 1_000, 500]
     assert endpoint.requests[0]["messages"] == endpoint.requests[1]["messages"]
-    # Both calls were paid for; the history knows of the whole reply only.
+    # Both calls were paid for; what is sent holds the whole reply only.
     assert (conversation.usage.n_calls, conversation.usage.n_output_tokens) == (3, 30)
-    assert [message["role"] for message in conversation.messages] == [
-        *("system", "user", "assistant", "tool", "assistant", "tool")
+    assert [message["role"] for message in endpoint.requests[2]["messages"]] == [
+        *("system", "user", "assistant", "tool")
     ]
     assert [note for note in client.notes if "--max-output-tokens" in note]
+
+
+def test_the_log_holds_what_was_cut_off_as_it_was_said(group, serve, chat):
+    endpoint = serve(half_a_call(chat), chat(("overview", {})), chat(("submit_ranking", RANKING)))
+    conversation, _ = converse(group, endpoint, max_output_tokens=500)
+    said = [message for message in conversation.messages if message["role"] == "assistant"]
+    assert len(said) == conversation.usage.n_calls
+    assert [message.get("cut_off", False) for message in said] == [True, False, False]
+    assert said[0]["tool_calls"][0]["function"]["arguments"] == json.dumps(RANKING)[:40]
+    shown = "\n".join(conversation_lines(tuple(conversation.messages)))
+    assert "assistant (cut off at its largest length, asked again)\n" in shown
+    assert json.dumps(RANKING)[:40] in shown
+
+
+def test_a_conversation_that_goes_on_from_a_log_leaves_out_what_was_cut_off(group, serve, chat):
+    endpoint = serve(chat(("submit_ranking", RANKING)))
+    workspace = Workspace(group, seed=0, repository=None)
+    cut_off = {"role": "assistant", "content": "half", "cut_off": True}
+
+    async def hold() -> None:
+        client = EndpointClient(EndpointSettings("m", endpoint.base_url, max_attempts=1))
+        talks = Talks(client, LIMITS)
+        try:
+            await talks.hold([*opening(workspace), cut_off], Toolbox(workspace, None), Acceptance(workspace))
+        finally:
+            await client.close()
+
+    asyncio.run(hold())
+    assert [message["role"] for message in endpoint.requests[0]["messages"]] == ["system", "user"]
+
+
+@pytest.mark.parametrize("second", [(400, {"error": {"message": "invalid max_tokens: too many"}}), (401, {})])
+def test_the_log_holds_a_cut_reply_once_where_no_other_took_its_place(group, serve, chat, second):
+    endpoint = serve(cut(chat(content="hm")), second, chat(("submit_ranking", RANKING)))
+    workspace = Workspace(group, seed=0, repository=None)
+    talks: list[Talks] = []
+
+    async def hold() -> None:
+        client = EndpointClient(
+            EndpointSettings("m", endpoint.base_url, max_attempts=1, max_output_tokens=500)
+        )
+        talks.append(Talks(client, LIMITS))
+        try:
+            await talks[0].hold(opening(workspace), Toolbox(workspace, None), Acceptance(workspace))
+        finally:
+            await client.close()
+
+    with contextlib.suppress(EndpointError):
+        asyncio.run(hold())
+    said = [message for message in talks[0].messages if message.get("content") == "hm"]
+    assert [message.get("cut_off", False) for message in said] == [second[0] == 401]
 
 
 def test_a_reply_that_was_cut_twice_is_told_to_the_model(group, serve, chat):

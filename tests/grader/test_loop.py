@@ -10,6 +10,7 @@ from gagar_cli.core.schema import Group, Message, ToolCall
 from gagar_cli.errors import LimitError, VerdictError
 from gagar_cli.grader.acceptance import Acceptance
 from gagar_cli.grader.client import EndpointClient, EndpointSettings
+from gagar_cli.grader.limits import MAX_BAD_IN_A_ROW, MAX_BAD_IN_ALL
 from gagar_cli.grader.loop import Conversation, GroupLimits
 from gagar_cli.grader.prompts import opening
 from gagar_cli.grader.tools import Toolbox
@@ -154,6 +155,57 @@ def test_prose_is_reminded_and_then_given_up(group, serve, chat):
     assert len(endpoint.requests) == 4
 
 
+def broken(chat) -> dict:
+    """A native call whose arguments are no JSON."""
+    body = chat(("overview", {}))
+    body["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"] = '{"sta'
+    return body
+
+
+@pytest.mark.parametrize("kind", ["prose", "call"])
+def test_slips_with_a_readable_call_between_them_do_not_end_a_conversation(group, serve, chat, kind):
+    slip = broken(chat) if kind == "call" else chat(content="They are all great.")
+    slips = [slip] * MAX_BAD_IN_A_ROW
+    ranking = chat(("submit_ranking", {"candidates": [entry("c01"), entry("c02")]}))
+    talk = Talk(group, serve(*slips, chat(("overview", {})), *slips, ranking))
+    assert len(talk.run()) == 2
+    assert len(talk.endpoint.requests) == 2 * MAX_BAD_IN_A_ROW + 2
+
+
+@pytest.mark.parametrize("kind", ["prose", "call"])
+def test_one_slip_more_in_a_row_than_is_borne_ends_it(group, serve, chat, kind):
+    slip = broken(chat) if kind == "call" else chat(content="They are all great.")
+    talk = Talk(group, serve(chat(("overview", {})), *[slip] * 9))
+    with pytest.raises(VerdictError, match="unusable replies"):
+        talk.run()
+    assert len(talk.endpoint.requests) == 1 + MAX_BAD_IN_A_ROW + 1
+
+
+def test_slips_that_never_cease_end_a_conversation_however_much_is_readable(group, serve, chat):
+    talk = Talk(group, serve(*[broken(chat), chat(("overview", {}))] * 20))
+    with pytest.raises(VerdictError, match="unusable replies: arguments are no JSON object"):
+        talk.run()
+    assert len(talk.endpoint.requests) == 2 * MAX_BAD_IN_ALL + 1
+
+
+def test_unreadable_calls_of_one_reply_count_each(group, serve, chat):
+    body = chat(*[("overview", {})] * (MAX_BAD_IN_A_ROW + 1))
+    for call in body["choices"][0]["message"]["tool_calls"]:
+        call["function"]["arguments"] = '{"sta'
+    talk = Talk(group, serve(body))
+    with pytest.raises(VerdictError, match="unusable replies"):
+        talk.run()
+    assert len(talk.endpoint.requests) == 1
+
+
+def test_what_stands_behind_an_accepted_ranking_is_not_counted(group, serve, chat):
+    ranking = ("submit_ranking", {"candidates": [entry("c01"), entry("c02")]})
+    body = chat(ranking, *[("overview", {})] * (MAX_BAD_IN_A_ROW + 1))
+    for call in body["choices"][0]["message"]["tool_calls"][1:]:
+        call["function"]["arguments"] = '{"sta'
+    assert len(Talk(group, serve(body)).run()) == 2
+
+
 def test_the_first_accepted_ranking_ends_it(group, serve, chat):
     good = {"candidates": [entry("c01"), entry("c02")]}
     endpoint = serve(chat(("submit_ranking", good), ("submit_ranking", good), ("overview", {})))
@@ -164,7 +216,7 @@ def test_budgets_end_a_conversation_that_does_not_end(group, serve, chat):
     endpoint = serve(*[chat(("overview", {}))] * 9)
     with pytest.raises(LimitError, match="within 4 turns"):
         Talk(group, endpoint, max_turns=4).run()
-    assert "1 replies are left" in endpoint.requests[3]["messages"][-1]["content"]
+    assert "1 reply is left" in endpoint.requests[3]["messages"][-1]["content"]
     with pytest.raises(LimitError, match="within 150 tokens"):
         Talk(group, serve(*[chat(("overview", {}))] * 9), max_tokens=150).run()
 

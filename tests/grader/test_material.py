@@ -46,7 +46,7 @@ def test_untrusted_text_cannot_pose_as_a_heading(group):
 def test_of_a_test_output_the_end_is_shown_and_the_cut_is_told(group):
     output = "\n".join(f"line {number} of a very long log" for number in range(5_000))
     lines = compose(changed(group, test_output=output)).split("\n")
-    first = next(place for place, line in enumerate(lines) if line == "(4970 earlier lines are not shown)")
+    first = next(place for place, line in enumerate(lines) if line == "(4,970 earlier lines are not shown)")
     assert lines[first + 1].endswith("│line 4970 of a very long log")
     assert lines[first + 30].endswith("│line 4999 of a very long log")
 

@@ -227,6 +227,7 @@ def test_an_overview_makes_no_lines_of_logs_and_keeps_no_copies(group):
             "refusals",
             "turns",
             "leads",
+            "tampering",
             "raw_lines",
         }
         results = [one.content for one in attempt.trajectory.messages if one.role == "tool"]

@@ -4,7 +4,7 @@ from typing import get_args
 import pytest
 
 from gagar_cli.core.rubric import PAPER
-from gagar_cli.grader import prompts
+from gagar_cli.grader import prompts, wording
 from gagar_cli.grader.prompts import VOTE, opening, prompt_version, system_prompt
 from gagar_cli.grader.rules import Mode
 from gagar_cli.grader.tool_schemas import READING_SCHEMAS, submit_schema, vote_schema
@@ -70,6 +70,21 @@ def test_nothing_of_the_dump_is_in_the_system_message(group, repository):
         system, user = opening(workspace, mode, PAPER, "MATERIAL" if mode.endswith("-static") else None)
         assert system["content"] == system_prompt(mode)
         assert "row.value" not in user["content"]
+
+
+@pytest.mark.parametrize("name", sorted(wording.all_texts()))
+def test_the_version_changes_with_every_text_of_a_conversation(name, monkeypatch):
+    before = prompt_version.__wrapped__()
+    monkeypatch.setattr(wording, name, f"{getattr(wording, name)} Please.")
+    assert prompt_version.__wrapped__() != before
+
+
+def test_the_wording_holds_what_a_model_is_asked_again_with():
+    texts = wording.all_texts()
+    assert {"ASK_AGAIN", "WAS_CUT_OFF", "NO_ARGUMENTS", "NOT_ACCEPTED", "PROVE", "MANUAL", "FEW_LEFT"} <= set(
+        texts
+    )
+    assert not [name for name, text in texts.items() if not text]
 
 
 @pytest.mark.parametrize("name", ["READING_SCHEMAS", "RUN_CHECK_SCHEMA", "VIEW_OUTPUT_SCHEMA"])

@@ -1,8 +1,10 @@
+import json
+import time
 from dataclasses import replace
 
 import pytest
 
-from gagar_cli.core.schema import Group, Message
+from gagar_cli.core.schema import Group, Message, ToolCall
 from gagar_cli.grader import searching
 from gagar_cli.grader.patterns import expression, literal
 from gagar_cli.grader.searching import MAX_SEARCH_CHARS, MAX_SEARCH_HITS, search_lines
@@ -26,7 +28,7 @@ def test_what_is_on_most_lines_is_stopped_and_counted(group):
     found = search_lines(workspace, expression("^a line$"), "turns", None)
     assert found[0] == "2000 lines: c01 1500, c02 500"
     assert found[1] == "c01:turn:1:3│a line"
-    assert found[-1] == f"stopped at {MAX_SEARCH_HITS} lines: search for something rarer"
+    assert found[-1] == f"stopped at {MAX_SEARCH_HITS:,} lines: search for something rarer"
     assert len(found) == MAX_SEARCH_HITS + 2
 
 
@@ -43,3 +45,19 @@ def test_a_search_that_takes_too_long_is_stopped_and_says_so(group, monkeypatch,
     monkeypatch.setattr(searching, "MAX_SEARCH_SECONDS", 0.0)
     found = search_lines(workspace, literal("no such text"), where, None)
     assert found[:] == ["stopped after 0 s: search one candidate, or something simpler"]
+
+
+def test_hits_in_every_call_of_a_turn_are_counted_in_one_go(group):
+    """Counting anew for each of them, this would take some seconds."""
+    calls = tuple(ToolCall("bash", json.dumps({"command": f"x {n}"})) for n in range(2_500))
+    log = (Message("user", "?"), Message("assistant", "two\nlines", calls), Message("tool", "x"))
+    first, *others = group.trajectories
+    workspace = Workspace(
+        replace(group, trajectories=(replace(first, messages=log), *others)), seed=0, repository=None
+    )
+    name = next(key for key, value in workspace.trajectory_ids.items() if value == first.trajectory_id)
+    began = time.thread_time()
+    found = search_lines(workspace, literal("x"), "turns", name)
+    assert time.thread_time() - began < 0.5
+    assert str(found[1]).startswith(f"{name}:turn:1:3│")
+    assert str(found[MAX_SEARCH_HITS]).startswith(f"{name}:turn:1:{MAX_SEARCH_HITS + 2}│")

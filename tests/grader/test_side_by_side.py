@@ -1,10 +1,14 @@
 """Tool calls of one reply: what runs at the same time, and what is kept in order."""
 
 import asyncio
+import threading
+import time
+from dataclasses import replace
 
 import pytest
 
 from gagar_cli.errors import SandboxError
+from gagar_cli.grader import tools
 from gagar_cli.grader.acceptance import Acceptance
 from gagar_cli.grader.checks import CheckRunner
 from gagar_cli.grader.client import EndpointClient, EndpointSettings, RequestedCall
@@ -133,3 +137,57 @@ def test_a_run_that_is_stopped_while_a_tool_breaks_is_stopped():
             await using
 
     asyncio.run(run())
+
+
+def test_an_expression_that_takes_long_holds_up_no_other_group(group):
+    """On so little text everything else is done at once; an expression may take a second for it."""
+    slow = replace(group.trajectories[0], test_output="a" * 90_000)
+    workspace = Workspace(
+        replace(group, trajectories=(slow, *group.trajectories[1:])), seed=0, repository=None
+    )
+
+    async def run() -> tuple[float, float]:
+        search = asyncio.create_task(
+            Toolbox(workspace, None).call("search", {"text": r"\C(a?){1000}b", "regex": True})
+        )
+        began = last = time.monotonic()
+        longest = 0.0
+        while not search.done():
+            await asyncio.sleep(0.005)
+            longest, last = max(longest, time.monotonic() - last), time.monotonic()
+        assert "c01:turn:1:1│call bash" in await search
+        return time.monotonic() - began, longest
+
+    assert workspace.is_quick
+    seconds, longest = asyncio.run(run())
+    assert longest < seconds / 2
+
+
+def test_a_group_whose_tools_were_slow_once_does_not_hold_up_the_others_again(group, monkeypatch):
+    threads: list[int] = []
+
+    class Watched(Workspace):
+        @property
+        def problem_statement(self) -> str:
+            threads.append(threading.get_ident())
+            return "a task"
+
+        @problem_statement.setter
+        def problem_statement(self, text: str) -> None:
+            pass
+
+    async def run(toolbox: Toolbox) -> list[bool]:
+        """Which of two looks were taken on the event loop."""
+        is_here = []
+        for _ in range(2):
+            threads.clear()
+            await toolbox.call("overview", {})
+            is_here.append(set(threads) == {threading.get_ident()})
+        return is_here
+
+    workspace = Watched(group, seed=0, repository=None)
+    assert workspace.is_quick
+    monkeypatch.setattr(tools, "QUICK_SECONDS", 60.0)
+    assert asyncio.run(run(Toolbox(workspace, None))) == [True, True]
+    monkeypatch.setattr(tools, "QUICK_SECONDS", 0.0)
+    assert asyncio.run(run(Toolbox(workspace, None))) == [True, False]

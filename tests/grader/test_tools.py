@@ -28,9 +28,26 @@ def test_the_overview_names_everything_that_is_there(workspace):
     lines = call(workspace, "overview").splitlines()
     assert lines[:3] == ["task│tables-1", "repository: available", "run_check: not available"]
     noisy = blind(workspace, "noisy")
-    assert f"{noisy} patch: 1 files +2 -1 | turns: 1 | test output: 2 lines | identical to: -" in lines
+    assert f"{noisy} patch: 1 file +2 -1 | turns: 1 | test output: 2 lines | identical to: -" in lines
     assert "f01 patch: empty | turns: 1 | test output: 2 lines | identical to: -" in lines
     assert lines[-1] == "task:1│total() ignores row.value"
+
+
+@pytest.mark.parametrize(
+    ("patch", "shown"),
+    [("", "empty, passed with no change"), (" \n", "empty, passed with no change"), (None, "unknown"), ("?", "unreadable")],
+)  # fmt: skip
+def test_the_overview_says_who_passed_with_no_change(group, patch, shown):
+    """Of the failing one an empty patch says nothing more."""
+    passing, *rest = group.trajectories
+    group = replace(group, trajectories=(replace(passing, model_patch=patch), *rest))
+    workspace = Workspace(group, seed=0, repository=None)
+    lines = call(workspace, "overview").splitlines()
+    name = next(key for key, value in workspace.trajectory_ids.items() if value == passing.trajectory_id)
+    assert [line.partition(" |")[0] for line in lines if line.startswith(f"{name} ")] == [
+        f"{name} patch: {shown}"
+    ]
+    assert any(line.startswith("f01 patch: empty | ") for line in lines)
 
 
 def test_no_tool_shows_ids_policies_or_rewards(workspace):
@@ -123,7 +140,7 @@ def test_hostile_text_cannot_leave_its_line_or_pose_as_a_token(group):
         ("search", {"text": ""}, "expected a text"),
         ("search", {"text": "a", "where": "web"}, "where is 'web'"),
         ("list_turns", {"candidate": "c01", "start": "2"}, "expected an integer"),
-        ("list_turns", {"candidate": "c01", "start": 9}, "there are 1 lines"),
+        ("list_turns", {"candidate": "c01", "start": 9}, "there is 1 line"),
         ("run_check", {"candidate": "c01", "command": "ls"}, "not available"),
         ("overview", {"page": 2}, "has no argument page"),
         ("view_patch", {"candidate": "c01", "path": "nowhere.py"}, "does not touch 'nowhere.py'"),

@@ -8,6 +8,7 @@ import pytest
 
 from gagar_cli.errors import EndpointError
 from gagar_cli.grader.client import MAX_BODY_BYTES, EndpointClient, EndpointSettings, Reply
+from gagar_cli.grader.transport import call_options, open_client
 from tests.servers import Handler, listening
 
 MESSAGES = [{"role": "user", "content": "hello"}]
@@ -222,6 +223,20 @@ def test_proxies_of_the_environment_are_not_used(monkeypatch):
     assert ask(Server(answer()))[0].content == "ok"
 
 
+def test_what_the_sdk_finds_in_the_environment_goes_nowhere(monkeypatch):
+    """It is meant for another endpoint, and must not take the place of this one's key."""
+    monkeypatch.setenv("OPENAI_ORG_ID", "org-secret")
+    monkeypatch.setenv("OPENAI_PROJECT_ID", "proj-secret")
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "Authorization: Bearer sk-secret\nX-Tenant: secret")
+    server = Server(answer(), answer())
+    ask(server, 2, api_key="sk-test", headers={"OpenAI-Organization": "ours"})
+    assert len(server.heads) == 2
+    for head in server.heads:
+        assert b"secret" not in head
+        assert b"Bearer sk-test" in head
+        assert b": ours\r\n" in head
+
+
 def test_a_password_file_is_not_read(tmp_path, monkeypatch):
     for name in ("netrc", ".netrc"):
         (tmp_path / name).write_text("machine 127.0.0.1 login a password b\n")
@@ -240,8 +255,67 @@ def test_the_head_of_a_request_is_what_the_protocol_needs():
     sent = {line.partition(":")[0].lower(): line.partition(": ")[2] for line in lines if line}
     assert first == "POST /v1/chat/completions HTTP/1.1"
     assert (sent["content-type"], sent["accept-encoding"]) == ("application/json", "identity")
+    assert sent["user-agent"].startswith("AsyncOpenAI/Python ")
+    assert "idempotency-key" not in sent
     assert (sent["authorization"], sent["x-team"]) == ("Bearer sk-test", "rl")
     assert len(lines) == len({line.partition(":")[0].lower() for line in lines if line}) + 2
+
+
+def test_the_calls_after_the_first_have_its_head_and_their_own_bodies():
+    """The request of a call is made out of the one before it."""
+    bodies = []
+
+    async def keep(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for _ in range(3):
+            head = await reader.readuntil(b"\r\n\r\n")
+            length = next(line for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:"))
+            bodies.append((head.replace(length, b""), await reader.readexactly(int(length[15:]))))
+            writer.write(answer())
+            await writer.drain()
+
+    async def run() -> None:
+        async with listening(keep) as port:
+            settings = EndpointSettings(
+                "m",
+                f"http://127.0.0.1:{port}/v1?tenant=ab",
+                api_key="sk-test",
+                headers={"X-Team": "rl", "Idempotency-Key": "mine"},
+            )
+            client = EndpointClient(settings)
+            try:
+                for text in ("one", "two and a half", "3"):
+                    await client.complete([{"role": "user", "content": text}], [])
+            finally:
+                await client.close()
+
+    asyncio.run(run())
+    heads = {head.lower() for head, _ in bodies}
+    assert len(heads) == 1
+    head = heads.pop()
+    assert head.startswith(b"post /v1/chat/completions?tenant=ab http/1.1\r\n")
+    assert b"\r\nauthorization: bearer sk-test\r\n" in head
+    assert b"\r\nidempotency-key: mine\r\n" in head
+    sent = [json.loads(body)["messages"][0]["content"] for _, body in bodies]
+    assert sent == ["one", "two and a half", "3"]
+
+
+def test_the_sdk_itself_would_send_the_same():
+    """What is repeated is what the SDK puts together, no more and no less."""
+    from openai import AsyncOpenAI
+
+    client = open_client(EndpointSettings("m", "http://127.0.0.1:9/v1", headers={"X-Team": "rl"}))
+    whole, lean = [], []
+    for body in (b"first", b"the second"):
+        options = call_options("http://127.0.0.1:9/v1/chat/completions").model_copy(update={"content": body})
+        lean.append(client._build_request(options))
+        whole.append(AsyncOpenAI._build_request(client, options))
+    for one, other in zip(lean, whole, strict=True):
+        assert (one.method, one.url) == (other.method, other.url)
+        # These two the connection puts in.
+        left_out = ("content-length", "host")
+        expected = {name: value for name, value in other.headers.items() if name not in left_out}
+        assert {name: value for name, value in one.headers.items() if name not in left_out} == expected
+        assert b"".join(one.stream) == other.content
 
 
 def test_a_conversation_of_megabytes_arrives_whole():

@@ -103,6 +103,12 @@ def test_a_header_that_would_change_the_request_is_refused(headers):
     assert caught.value.is_fatal
 
 
+def test_a_field_of_the_body_that_would_stand_there_twice_is_refused():
+    with pytest.raises(EndpointError, match="holds messages, model, which each request") as caught:
+        EndpointClient(EndpointSettings("m", extra_body={"model": "other", "messages": [], "top_k": 2}))
+    assert caught.value.is_fatal
+
+
 @pytest.mark.parametrize("key", ["sk\n", "sk-\u20ac", "sk\r\nX-Evil: 1"])
 def test_a_key_that_is_no_header_is_refused_and_not_shown(key):
     with pytest.raises(EndpointError, match="the key") as caught:

@@ -1,6 +1,7 @@
 """Turns of a run: at the endpoint and at sandboxes; waiting for one is nobody's time."""
 
 import asyncio
+import threading
 import time
 
 import pytest
@@ -15,12 +16,20 @@ from gagar_cli.grader.prompts import opening
 from gagar_cli.grader.session import GroupMeans, grade_group
 from gagar_cli.grader.talks import Talks
 from gagar_cli.grader.tools import Toolbox
-from gagar_cli.grader.turns import GroupTurn
+from gagar_cli.grader.turns import GroupTurn, call_apart
 from gagar_cli.grader.workspace import Workspace
 from gagar_cli.sandbox.base import ExecResult
 
 PRAISE = {"scores": dict.fromkeys(DIMENSIONS, 5), "flags": dict.fromkeys(FLAGS, False), "findings": []}
 RANKING = {"candidates": [{"id": name, "rationale": "fine", **PRAISE} for name in ("c01", "c02")]}
+
+
+@pytest.mark.parametrize("is_quick", [True, False])
+def test_only_what_takes_its_time_is_done_in_a_thread(is_quick):
+    async def run() -> bool:
+        return await call_apart(threading.get_ident, is_quick=is_quick) == threading.get_ident()
+
+    assert asyncio.run(run()) == is_quick
 
 
 def test_a_group_takes_one_turn_however_often_it_needs_it():

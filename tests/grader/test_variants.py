@@ -39,7 +39,7 @@ def _with(group: Group, patches: list[str], template) -> Group:
 def test_the_same_change_is_shown_once_and_others_beside_it(group):
     one, two = HEADER + NEAR.format("3"), HEADER + NEAR.format("4")
     assert compare(group, one, two, one, one) == [
-        "4 patches, 1 files",
+        "4 patches, 1 file",
         "file│a.py",
         " base lines 11-11: 2 ways",
         "  A: c01 c03 c04",

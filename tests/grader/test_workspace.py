@@ -5,8 +5,8 @@ import pytest
 from gagar_cli.core.evidence import Coordinate, check_finding
 from gagar_cli.core.patch import PatchConflict
 from gagar_cli.core.ranking import Finding
-from gagar_cli.core.schema import Group
-from gagar_cli.grader.workspace import Workspace
+from gagar_cli.core.schema import Group, Message, ToolCall
+from gagar_cli.grader.workspace import QUICK_CHARS, Workspace
 
 
 @pytest.fixture
@@ -21,6 +21,45 @@ def blind(workspace: Workspace, name: str) -> str:
 def test_passing_attempts_are_candidates_and_failing_ones_references(workspace):
     assert workspace.candidates == ("c01", "c02")
     assert workspace.references == ("f01",)
+
+
+def test_a_group_is_quick_that_holds_little_and_all_in_memory(group, repository):
+    assert Workspace(group, seed=0, repository=None).is_quick
+    assert not Workspace(group, seed=0, repository=repository).is_quick
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "model_patch",
+        "test_output",
+        "messages",
+        "arguments",
+        "names",
+        "empty messages",
+        "empty calls",
+        "packed",
+    ],
+)
+def test_a_group_with_a_long_text_is_not_quick(group, where):
+    text = "x" * (QUICK_CHARS + 1)
+    changes = {
+        "model_patch": {"model_patch": text},
+        "test_output": {"test_output": text},
+        "messages": {"messages": (Message("user", text),)},
+        "arguments": {"messages": (Message("assistant", "", (ToolCall("bash", text),)),)},
+        "names": {"messages": (Message("assistant", "", (ToolCall(text, "{}"),)),)},
+        # Nothing is in them, but there are many to go through.
+        "empty messages": {"messages": (Message("user", ""),) * 10_000},
+        "empty calls": {"messages": (Message("assistant", "", (ToolCall("", ""),) * 10_000),)},
+        # A sequence of another kind makes its messages when they are asked for.
+        "packed": {"messages": [Message("user", "short")]},
+    }
+    long = replace(group.trajectories[-1], **changes[where])
+    workspace = Workspace(
+        replace(group, trajectories=(*group.trajectories[:-1], long)), seed=0, repository=None
+    )
+    assert not workspace.is_quick
 
 
 def test_a_file_is_read_at_the_base_or_with_a_patch_applied(workspace):

@@ -4,11 +4,19 @@ from pathlib import Path
 
 import pytest
 
+from gagar_cli.io import followed_inputs, followed_joins
 from gagar_cli.io.dump import Dump, ReadOptions, open_dump
 
 Record = Mapping[str, object]
 WriteDump = Callable[..., str]
 ReadDump = Callable[..., Dump]
+
+
+@pytest.fixture(autouse=True)
+def every_look_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look at growing files reads and lists them, however slow the machine was at the look before."""
+    monkeypatch.setattr(followed_joins, "_READING_SHARE", 0)
+    monkeypatch.setattr(followed_inputs, "_LISTING_SHARE", 0)
 
 
 @pytest.fixture

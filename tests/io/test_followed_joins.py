@@ -2,7 +2,6 @@
 
 import json
 import os
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -56,8 +55,6 @@ def follow(rollouts, verdicts, request) -> Callable[..., FollowedDump]:
 
 
 def found(dump: FollowedDump, *, is_last: bool = False) -> list[str]:
-    # Reading takes a tenth of the time at most: what took a millisecond waits for ten.
-    time.sleep(0.05)
     return [event.row.trajectory_id if event.row else event.kind for event in dump.look(is_last=is_last)]
 
 

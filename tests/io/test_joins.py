@@ -163,6 +163,39 @@ def test_a_trajectory_id_that_no_record_has_is_shown(opened: Opened) -> None:
     assert any(note.startswith("--join: 4 records found nothing to join") for note in notes)
 
 
+def test_a_row_of_an_instance_reaches_the_step_and_group_that_it_names(opened: Opened) -> None:
+    rows = [{**REWARDED[0], "step": step} for step in (1, 2)]
+    joined = [{"instance_id": "i", "trajectory_id": "t0", "step": "2", "resolved": False}]
+    assert outcome(opened(rows, joined)) == [(True, None), (False, None)]
+    with pytest.raises(InputError, match="says one thing about this attempt and the one at"):
+        opened(rows, [{"instance_id": "i", "trajectory_id": "t0", "resolved": False}])
+
+
+@pytest.mark.parametrize(
+    ("told", "message"),
+    [
+        ({"reward": "1.0"}, 'reward is "1.0", expected a number'),
+        ({"resolved": "yes"}, 'resolved is "yes", expected true, false or null'),
+        ({"infra_failure": "OOM", "resolved": True}, 'infra_failure is "OOM", expected true, false or null'),
+        ({"model_patch": ["p"]}, "model_patch is .*, expected text or null"),
+        ({"attempt": "first", "resolved": True}, 'attempt is "first", expected an integer'),
+    ],
+)
+def test_a_joined_value_that_cannot_be_read_is_refused(
+    opened: Opened, told: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InputError, match=rf"joined\.jsonl:2: {message}"):
+        opened(REWARDED, [{"trajectory_id": "t0", "resolved": True}, {"trajectory_id": "t1", **told}])
+
+
+def test_joined_rewards_and_verdicts_may_be_flags_or_numbers(opened: Opened) -> None:
+    rows = [{name: value for name, value in row.items() if name != "reward"} for row in REWARDED]
+    told = [{"reward": True}, {"reward": [0.0]}, {"resolved": 1}, {"resolved": 0}]
+    dump = opened(rows, [{"trajectory_id": f"t{n}", **each} for n, each in enumerate(told)])
+    assert [passed for passed, _ in outcome(dump)[:2]] == [True, False]
+    assert [record.get("resolved") for record in dump.iter_records()] == [True, False, True, False]
+
+
 def test_segments_share_what_their_trajectory_id_names(opened: Opened) -> None:
     rows = [REWARDED[0] | {"segment": number} for number in (0, 1)]
     dump = opened(rows, [{"trajectory_id": "t0", "resolved": True, "model_patch": PATCH}])

@@ -163,3 +163,25 @@ def test_a_shown_value_is_short_and_harmless() -> None:
 def test_a_long_line_that_looks_short_where_reading_stops_is_one_line(text: bytes) -> None:
     lines = list(read_lines(io.BytesIO(text + b"{}\n"), max_record_bytes=10))
     assert [(line.number, line.is_too_long) for line in lines] == [(1, True), (2, False)]
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "hint"),
+    [
+        ('{"a": 1}{"a": 2}', "x:1:9", "lines of their own by `jq -c . FILE`"),
+        ('{"a": 1} {"a": 2}', "x:1:10", "lines of their own by `jq -c . FILE`"),
+        ("group_id,trajectory_id,reward", "x:1:1", "polars.read_csv"),
+        ('"group_id";"reward of it"', "x:1:11", "polars.read_csv"),
+        ("step\tgroup_id", "x:1:1", "polars.read_csv"),
+        ("hello", "x:1:1", None),
+        ('{"a": 1}, "b"', "x:1:9", None),
+        ("true, false", "x:1:5", None),
+    ],
+)
+def test_a_line_of_another_layout_is_told_what_makes_lines_of_it(
+    text: str, place: str, hint: str | None
+) -> None:
+    with pytest.raises(InputError) as caught:
+        parse_object(text.encode(), "x:1")
+    assert caught.value.message.startswith(place)
+    assert (caught.value.hint is None) if hint is None else (hint in (caught.value.hint or ""))

@@ -116,3 +116,22 @@ def test_blocks_hold_the_lines_that_are_asked_for() -> None:
         assert [bytes(block[start:stop]) for start, stop in spans] == [text[a : a + n] for a, n in asked]
         with pytest.raises(EOFError):
             list(read_spans(stream, [(len(text) - 3, 4)]))
+
+
+def test_lines_that_are_only_copied_come_in_small_blocks(tmp_path: Path) -> None:
+    path = tmp_path / "lines"
+    path.write_bytes(b"".join(b"%09d\n" % number for number in range(300_000)))
+    places = [(10 * number, 9) for number in range(300_000)]
+    clean = [10 * number for number in range(150_000)]
+    sizes = []
+    with path.open("rb") as stream:
+        n_seen = 0
+        for block, spans in read_spans(stream, places, clean):
+            texts = [bytes(block[start:stop]) for start, stop in spans]
+            assert texts == [b"%09d" % number for number in range(n_seen, n_seen + len(spans))]
+            n_seen += len(spans)
+            sizes.append(spans[-1][1])
+    assert n_seen == 300_000
+    assert len(sizes) == 3
+    assert all(500_000 < size <= 512 * 1024 for size in sizes[:2])
+    assert 1_500_000 < sizes[2] <= 2 * 1024**2

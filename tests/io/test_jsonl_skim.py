@@ -26,6 +26,13 @@ def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jsonl_skim, "_BLOCK_BYTES", 5000)
 
 
+@pytest.fixture
+def new_threads() -> Callable[[], list[threading.Thread]]:
+    """The threads that were not there when the test began."""
+    before = set(threading.enumerate())
+    return lambda: [thread for thread in threading.enumerate() if thread not in before]
+
+
 def whole(line: Line) -> dict[str, object] | InputError:
     try:
         return parse_line(line, "dump.jsonl")
@@ -225,7 +232,10 @@ def test_clean_lines_have_none_of_the_other_names(
     ],
 )
 def test_a_file_that_changes_meanwhile_is_an_error(
-    tmp_path: Path, small_windows: None, change: Callable[[Path], object]
+    tmp_path: Path,
+    small_windows: None,
+    new_threads: Callable[[], list[threading.Thread]],
+    change: Callable[[Path], object],
 ) -> None:
     dump = tmp_path / "dump.jsonl"
     dump.write_bytes((long_line() + b"\n") * 20)
@@ -234,11 +244,14 @@ def test_a_file_that_changes_meanwhile_is_an_error(
     change(dump)
     with pytest.raises(OSError, match="changed while it was read"):
         list(lines)
-    assert threading.active_count() == 1
+    assert new_threads() == []
 
 
 def test_errors_of_the_reading_thread_arrive_and_no_thread_stays(
-    tmp_path: Path, small_windows: None, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    small_windows: None,
+    new_threads: Callable[[], list[threading.Thread]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     dump = tmp_path / "dump.jsonl"
     dump.write_bytes((long_line() + b"\n") * 20)
@@ -252,16 +265,18 @@ def test_errors_of_the_reading_thread_arrive_and_no_thread_stays(
     monkeypatch.setattr(os, "preadv", fail)
     with pytest.raises(OSError, match="input/output error"):
         list(skim(dump))
-    assert threading.active_count() == 1
+    assert new_threads() == []
 
 
-def test_a_scan_that_is_left_leaves_no_thread(tmp_path: Path, small_windows: None) -> None:
+def test_a_scan_that_is_left_leaves_no_thread(
+    tmp_path: Path, small_windows: None, new_threads: Callable[[], list[threading.Thread]]
+) -> None:
     dump = tmp_path / "dump.jsonl"
     dump.write_bytes((long_line() + b"\n") * 20)
     lines = skim(dump)
     next(lines)
     lines.close()  # type: ignore[attr-defined]
-    assert threading.active_count() == 1
+    assert new_threads() == []
 
 
 def test_reads_that_give_less_than_they_were_asked_for_tear_no_line(

@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gagar_cli.errors import InputError, OutputError, UsageError
-from gagar_cli.io.ledger import Ledger, checksum
+from gagar_cli.io.ledger import Ledger, Place, read_settings
+from gagar_cli.io.ledger_lines import checksum
 
 CONFIG = {"model": "m", "temperature": 0.2}
 RECORDS = [{"group_id": "g1", "x": [1.5, None]}, {"group_id": "g2", "text": "ü\n\u2028"}, {"group_id": "g3"}]
@@ -134,7 +135,7 @@ def test_an_empty_ledger_takes_new_settings(tmp_path: Path) -> None:
     path = str(tmp_path / "l.jsonl")
     Ledger.open(path, config={"a": 1}).close()
     Ledger.open(path, config={"a": 2}).close()
-    assert json.loads(Path(f"{path}.run.json").read_text()) == {"a": 2}
+    assert json.loads(Path(f"{path}.run.json").read_text()) == {"schema_version": 1, "a": 2}
 
 
 def test_overwrite_starts_anew(tmp_path: Path) -> None:
@@ -214,3 +215,36 @@ def test_a_full_disk_loses_no_acknowledged_record_and_leaves_no_torn_one(tmp_pat
         assert not ledger.notes
     assert n_done > 10
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[1] == resource.RLIM_INFINITY
+
+
+def test_how_a_dump_was_read_is_kept_and_not_compared(tmp_path: Path) -> None:
+    path = str(tmp_path / "l.jsonl")
+    for reading in ({"pass_threshold": 1.0}, {"pass_threshold": 0.5}, {"pass_threshold": 0.5}):
+        with Ledger.open(path, config=CONFIG, reading=reading) as ledger:
+            ledger.append(RECORDS[0])
+        assert read_settings(path) == {**CONFIG, "read": reading}
+    with pytest.raises(UsageError, match=r'model was "m", is "n"$'):
+        Ledger.open(path, config={**CONFIG, "model": "n"}, reading={"pass_threshold": 0.5})
+
+
+def test_records_that_are_taken_are_not_held_and_can_be_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "l.jsonl"
+    write_ledger(path)
+    taken: list[tuple[dict[str, object], Place]] = []
+    with Ledger.open(str(path), config=CONFIG, take=lambda *each: taken.append(each)) as ledger:
+        more = {"group_id": "g4", "text": "é"}
+        places = [*(place for _, place in taken), *ledger.append(more, RECORDS[0])]
+        assert [record for record, _ in taken] == RECORDS
+        assert ledger.records == []
+        assert [ledger.read(place) for place in places] == [*RECORDS, more, RECORDS[0]]
+    with pytest.raises(OutputError, match="the ledger is closed"):
+        ledger.read(places[0])
+
+
+def test_a_record_that_changed_since_it_was_taken_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "l.jsonl"
+    with Ledger.open(str(path), config=CONFIG) as ledger:
+        (place,) = ledger.append({"group_id": "g1"})
+        path.write_bytes(path.read_bytes().replace(b"g1", b"g2"))
+        with pytest.raises(InputError, match="does not fit the line"):
+            ledger.read(place)

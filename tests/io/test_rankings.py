@@ -1,3 +1,4 @@
+import gzip
 import json
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from gagar_cli.core.schema import GroupKey
 from gagar_cli.errors import InputError
 from gagar_cli.io.jsonl import dump_line
 from gagar_cli.io.ledger import Ledger
+from gagar_cli.io.ranked_columns import read_plain_rankings
 from gagar_cli.io.rankings import (
     latest_rankings,
     ranking_from_record,
@@ -201,3 +203,37 @@ def test_a_table_that_is_none_is_an_input_error(tmp_path: Path) -> None:
     (tmp_path / "r.parquet").write_text("hello")
     with pytest.raises(InputError, match=r"r\.parquet: cannot be read as Parquet"):
         list(read_rankings(str(tmp_path / "r.parquet")))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message", "hint"),
+    [
+        ("r.jsonl", b"version https://git-lfs.github.com/spec/v1\n", "r.jsonl: a pointer of Git LFS", "git lfs pull"),
+        ("r.jsonl", b"<!DOCTYPE html>", "r.jsonl: a web page", "download the file again"),
+        ("r.jsonl", b"PK\x03\x04rest", "r.jsonl: a zip archive", "unpack it"),
+        ("r.jsonl.gz", b"{}\n", "r.jsonl.gz: damaged gzip stream", "name it without .gz"),
+        ("r.jsonl.gz", gzip.compress(b'{"group_id": "g"}\n', mtime=0)[:-9], "r.jsonl.gz: truncated gzip stream", "copy it again"),
+        ("r.parquet", b"{}\n", "r.parquet: cannot be read as Parquet", "another name, such as .jsonl"),
+        ("absent/r.jsonl", None, "absent/r.jsonl: no such file", "there is no folder absent"),
+        (".", None, ".: a folder, expected a file", "name the file in it"),
+    ],
+    ids=["pointer", "page", "zip", "not gzip", "cut", "not Parquet", "absent", "folder"],
+)  # fmt: skip
+def test_a_file_that_is_something_else_is_told_with_what_helps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: bytes | None, message: str, hint: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if content is not None:
+        Path(name).write_bytes(content)
+    with pytest.raises(InputError) as caught:
+        list(read_rankings(name))
+    assert caught.value.message.startswith(message)
+    assert hint in (caught.value.hint or "")
+
+
+def test_a_name_of_a_compressed_file_is_no_shortcut(tmp_path: Path) -> None:
+    """What the lines refuse, their reading as columns does not take."""
+    path = tmp_path / "r.jsonl.gz"
+    path.write_text(json.dumps(MINIMAL) + "\n")
+    assert read_plain_rankings(str(path)) is None
+    assert read_plain_rankings(str(path.rename(tmp_path / "r.jsonl"))) is not None

@@ -141,7 +141,7 @@ def test_a_store_that_needs_another_package_is_told(memory, monkeypatch):
     monkeypatch.setattr(builtins, "__import__", refusing)
     with pytest.raises(UsageError, match="addresses need fsspec") as caught:
         list_shards("s3://bucket/x.jsonl")
-    assert "gagar-cli[remote]" in caught.value.hint
+    assert "pip install fsspec" in caught.value.hint
 
 
 VERL = b'{"input": "user\\nfix it", "output": "done", "gts": null, "score": 1.0, "step": 3}\n'

@@ -9,8 +9,16 @@ import polars as pl
 import pytest
 import zstandard
 
-from gagar_cli.errors import OutputError
-from gagar_cli.io.writers import refuse_existing, write_atomically, write_frame, write_frames, write_records
+from gagar_cli.errors import OutputError, UsageError
+from gagar_cli.io.writers import (
+    TABLE_SUFFIXES,
+    refuse_existing,
+    refuse_other_ending,
+    write_atomically,
+    write_frame,
+    write_frames,
+    write_records,
+)
 
 RECORDS = [{"a": 1, "b": [None]}, {"a": "ü"}]
 LINES = '{"a": 1, "b": [null]}\n{"a": "ü"}\n'.encode()
@@ -160,3 +168,12 @@ def test_a_failure_among_the_parts_leaves_no_file(tmp_path: Path) -> None:
     with pytest.raises(Exception, match="no more"):
         write_frames(str(tmp_path / "o.parquet"), parts())
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_name_must_say_what_will_be_in_the_file() -> None:
+    for path in ("-", "a.jsonl", "a.JSONL", "dir.txt/a.pq", "a.jsonl.zst"):
+        refuse_other_ending(path, TABLE_SUFFIXES)
+    for path in ("a.parquett", "a.txt", "a", "a.csv", "a.gz", "jsonl"):
+        with pytest.raises(UsageError) as caught:
+            refuse_other_ending(path, (".jsonl", ".pq"), "--to")
+        assert caught.value.message == f"--to is {path}, expected .jsonl, .pq or -"

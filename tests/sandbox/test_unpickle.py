@@ -2,12 +2,14 @@
 
 import collections
 import contextlib
+import dataclasses
 import io
 import json
 import pickle
 import struct
 import subprocess
 import sys
+import types
 import zipfile
 from pathlib import Path
 
@@ -64,6 +66,20 @@ def tensor(kind: str, shape: tuple[int, ...], strides: tuple[int, ...], offset: 
     )
     arguments = b"(" + place + b"J" + struct.pack("<i", offset) + ints(shape) + ints(strides) + b"\x89Nt"
     return b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\n" + arguments + b"R."
+
+
+def test_references_to_tensors_in_files_beside_the_dump_are_left_out(monkeypatch):
+    """As slime's `retain_debug_tensor_refs` leaves them in samples: a frozen dataclass, pickled under protocol 2."""
+    module = types.ModuleType("slime.utils.tensor_store")
+    for parent in ("slime", "slime.utils"):
+        monkeypatch.setitem(sys.modules, parent, types.ModuleType(parent))
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    made = dataclasses.make_dataclass("DiskTensorRef", ["path", "shape"], frozen=True)
+    made.__module__ = module.__name__
+    module.DiskTensorRef = made
+    sample = SAMPLE | {"rollout_routed_experts": made("/tmp/r3_spill/0.safetensors", (2, 3))}
+    data = pickle.dumps({"rollout_id": 4, "samples": [sample]}, protocol=2)
+    assert read(data) == {"rollout_id": 4, "samples": [SAMPLE | {"rollout_routed_experts": None}]}
 
 
 @pytest.mark.parametrize("protocol", range(6))

@@ -22,7 +22,7 @@ _MEMBER = re.compile(
 )
 _LEAD = re.compile(r"^\s+(?P<id>c\d+) turn (?P<turn>\d+) (?P<kind>[\w-]+)$")
 _EXIT = re.compile(r"^c\d+:exec:\d+ exit (-?\d+)")
-_NUMBER = re.compile(r"\d+")
+_NUMBER = re.compile(r"\d[\d,]*")
 
 
 class Exchange(NamedTuple):
@@ -197,7 +197,7 @@ def _as_twin(files: Sequence[Any], name: str) -> tuple[Any, ...]:
 
 
 def _patch_state(text: str) -> PatchState:
-    word = text.strip()
+    word = text.partition(",")[0].strip()
     if word in ("unknown", "unreadable"):
         return "unknown"
     return "empty" if word == "empty" else "known"
@@ -210,7 +210,7 @@ def _first_id(text: str | None) -> str | None:
 
 def _first_number(text: str) -> int:
     match = _NUMBER.search(text)
-    return int(match[0]) if match else 0
+    return int(match[0].replace(",", "")) if match else 0
 
 
 def _read_turns(

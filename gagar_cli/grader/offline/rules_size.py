@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from statistics import median
 
+from gagar_cli.core.text import counted
 from gagar_cli.grader.offline.blemishes import Blemish, Evidence, blemish, count, quote
 from gagar_cli.grader.offline.facts import Candidate, Group, PatchedFile, ShownLine
 from gagar_cli.grader.offline.rules_literals import find_special_cases
@@ -48,7 +49,7 @@ def rule_size(candidate: Candidate, group: Group) -> Sequence[Blemish]:
     file, line = run
     return blemish(
         "size",
-        f"changes {size} lines of source where {smallest.id} needs {least}",
+        f"changes {counted(size, 'line')} of source where {smallest.id} needs {least}",
         quote(line, file.lines),
         compared_with=_first_change(smallest),
         costs={"minimality": cost},

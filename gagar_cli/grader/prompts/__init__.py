@@ -1,4 +1,4 @@
-"""The grader's prompts: Markdown files, named in every ranking by the hash of their bytes.
+"""The grader's prompts: Markdown files, named in every ranking by a hash of all fixed texts that the model reads.
 
 The system prompt is the same for every group of a mode, so that an endpoint's prefix cache can hold it. No text of a
 dump is ever put into it: the grader meets it in tool results, or, in the modes without tools, in the first message
@@ -12,6 +12,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from gagar_cli.core.rubric import PAPER, Rubric
+from gagar_cli.grader import wording
 from gagar_cli.grader.tool_schemas import (
     READING_SCHEMAS,
     RUN_CHECK_SCHEMA,
@@ -58,15 +59,15 @@ def _read(name: str) -> str:
 def task_prompt(workspace: "Workspace") -> str:
     """The one line that opens a group's conversation: how many attempts there are, and nothing of theirs."""
     n_candidates, n_references = len(workspace.candidates), len(workspace.references)
-    return (
-        f"Rank the {n_candidates} passing attempts ({workspace.candidates[0]} to {workspace.candidates[-1]}); "
-        f"{n_references} failing attempts are there as context. Start with `overview`."
+    first, last = workspace.candidates[0], workspace.candidates[-1]
+    return wording.RANK_ALL.format(
+        n_candidates=n_candidates, first=first, last=last, n_references=n_references
     )
 
 
 def alone_prompt(workspace: "Workspace") -> str:
     """The one line that opens a conversation about a single attempt."""
-    return f"Judge the attempt {workspace.candidates[0]}. Start with `overview`."
+    return wording.JUDGE_ONE.format(name=workspace.candidates[0])
 
 
 def opening(
@@ -82,7 +83,13 @@ def opening(
 
 @cache
 def prompt_version(mode: str = "agentic", rubric: Rubric = PAPER) -> str:
-    """Twelve hex digits that change with the prompts, the tools' schemas or the rubric."""
+    """Twelve hex digits that change with the prompts, the wording of a conversation, the tools' schemas or the rubric."""
     schemas = [*READING_SCHEMAS, RUN_CHECK_SCHEMA, VIEW_OUTPUT_SCHEMA, submit_schema(rubric), vote_schema()]
-    content = [system_prompt(mode, rubric), system_prompt(VOTE, rubric), rubric.digest, schemas]
+    content = [
+        system_prompt(mode, rubric),
+        system_prompt(VOTE, rubric),
+        rubric.digest,
+        schemas,
+        wording.all_texts(),
+    ]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:12]

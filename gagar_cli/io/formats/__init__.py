@@ -48,9 +48,14 @@ FORMATS: dict[str, Format] = {
 }
 
 
-def recognise(sample: Sample) -> tuple[Format, str] | None:
-    """The format of a file and why; None for one that is canonical, or nothing that is known."""
+def recognise(sample: Sample, *, are_attempts: bool = False) -> tuple[Format, str] | None:
+    """The format of a file and why; None for one that is canonical, or nothing that is known.
+
+    `are_attempts`: it holds attempts, so that none is taken that says or holds something else.
+    """
     for each in FORMATS.values():
+        if are_attempts and each.role in ("verdicts", "refused"):
+            continue
         if (why := each.detect(sample)) is not None:
             return each, why
     return None

@@ -11,6 +11,8 @@ from typing import Any, Literal, NamedTuple
 
 from gagar_cli.errors import InputError
 from gagar_cli.io.formats.files import NativeFile, Sample
+from gagar_cli.io.formats.values import flag_of
+from gagar_cli.io.jsonl import show_value
 
 Record = dict[str, Any]
 Role = Literal["attempts", "predictions", "verdicts", "refused"]
@@ -37,6 +39,19 @@ class Context:
     """What is to be told about the file, appended while it is read."""
     seen: dict[Any, int] = field(default_factory=dict)
     """For formats that number or compare the records of a file."""
+    firsts: dict[Any, str] = field(default_factory=dict)
+    """The first value of what `count` counts, as messages show it."""
+    fields: Mapping[str, str] = field(default_factory=dict)
+    """Canonical name to the path that the user gives for it."""
+    offered: list[str] = field(default_factory=list)
+    """The paths in the first record in which one that the user gives leads nowhere."""
+    pass_threshold: float = 1.0
+    """The smallest reward that passes."""
+
+    def count(self, what: Any, value: object) -> None:
+        """Count something of the file's records."""
+        self.seen[what] = self.seen.get(what, 0) + 1
+        self.firsts.setdefault(what, show_value(value))
 
 
 Reader = Callable[[NativeFile, Context], Iterator[Row]]
@@ -69,7 +84,9 @@ class Format:
 class Lift:
     """A native record while it is emptied: what is taken goes into the canonical record, the rest stays for `raw`."""
 
-    def __init__(self, record: Mapping[str, Any]) -> None:
+    def __init__(self, record: Mapping[str, Any], source: Mapping[str, Any] | None = None) -> None:
+        self.source = record if source is None else source
+        """The whole native record, which is not emptied."""
         self.rest: Record = dict(record)
 
     def peek(self, path: str, default: Any = None) -> Any:
@@ -111,9 +128,12 @@ class Lift:
         return self.take(path) if isinstance(value, int) and not isinstance(value, bool) else None
 
     def flag(self, path: str) -> bool | None:
-        """True or false at a path, taken; a value of another type stays where it is."""
-        value = self.peek(path)
-        return self.take(path) if isinstance(value, bool) else None
+        """True or false at a path, also as 1 or 0, taken.
+
+        Raises:
+            InputError: something else is there.
+        """
+        return flag_of(self.take(path), path)
 
 
 def known(**fields: Any) -> Record:

@@ -1,6 +1,15 @@
 """What files beside a dump say about its attempts, before it is known which attempts those are."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+
+INFERRED = "resolved_from"
+"""Names in a native record the column that its verdict was inferred from: what is joined goes before that."""
+
+
+def is_inferred(record: Mapping[str, object], *, is_native: bool) -> bool:
+    """Whether a record's verdict is what its format made of another column; a canonical one may have that name for its own."""
+    return is_native and INFERRED in record
 
 
 @dataclass(slots=True)

@@ -5,6 +5,7 @@ told apart by; reading goes through the file record by record. A document is one
 NaN is accepted (Python writes it) and becomes null; all other strictness of `io/jsonl.py` holds.
 """
 
+import json
 import os
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple
 
 from gagar_cli.errors import InputError
+from gagar_cli.io.foreign import HEAD_BYTES, foreign
 from gagar_cli.io.jsonl import (
     MAX_RECORD_BYTES,
     Line,
@@ -27,6 +29,8 @@ from gagar_cli.io.streams import Opened, open_input, show_path
 MAX_DOCUMENT_BYTES = 128 * 1024**2
 _BATCH_ROWS = 16
 _MAX_MARK_BYTES = 4096
+_BOM = b"\xef\xbb\xbf"
+_PICKLE_SUFFIXES = (".pt", ".pth", ".pkl", ".pickle")
 _PICKLES = (b"PK\x03\x04", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
 
 Container = Literal["lines", "document", "array", "parquet", "pickle", "unknown"]
@@ -74,8 +78,15 @@ class NativeFile:
         if not opened.is_spool:
             opened.stream.close()
         self._container = container
+        self.problem: InputError | None = None
+        """Why the sample is of no known container, where it is no JSON at all."""
         # What has no path of its own is opened anew by its descriptor.
         self._place = path if self._kept is None else f"/proc/self/fd/{self._kept.fileno()}"
+
+    @property
+    def own_name(self) -> str:
+        """The file's name without its folders, as text that can be stored: names on disk may be any bytes."""
+        return storable(Path(self.path).name)
 
     def close(self) -> None:
         """Close what is kept."""
@@ -89,9 +100,15 @@ class NativeFile:
             self._container = "parquet"
             return Sample(name, "parquet", columns=_parquet_columns(self._place, self.name))
         with self.reading() as stream:
-            head = stream.read(4)
+            head = stream.read(_MAX_MARK_BYTES)
             stream.seek(0)
-            if head.startswith(_PICKLES):
+            # Every zip begins as what torch writes does: there the first entry is the pickle.
+            is_other_zip = (
+                head.startswith(_PICKLES[0])
+                and b"/data.pkl" not in head
+                and not name.endswith(_PICKLE_SUFFIXES)
+            )
+            if head.startswith(_PICKLES) and not is_other_zip:
                 self._container = "pickle"
                 return Sample(name, "pickle")
             line = next((line for line in read_lines(stream) if not _is_mark(line)), None)
@@ -117,7 +134,8 @@ class NativeFile:
             else:
                 yield Numbered(1, value)
         else:
-            raise InputError(f"{self.name}: neither JSON nor Parquet", "say what it is with `--format NAME`")
+            self.sample()
+            raise self.problem or InputError(f"{self.name}: neither JSON nor Parquet")
 
     def document(self) -> Any:
         """The whole file as one JSON value.
@@ -131,7 +149,17 @@ class NativeFile:
             raise InputError(
                 f"{self.name}: one JSON document of more than {MAX_DOCUMENT_BYTES // 1024**2} MiB"
             )
-        return parse_value(text, self.name, may_be_nan=_anywhere)
+        try:
+            return parse_value(text.removeprefix(_BOM), self.name, may_be_nan=_anywhere)
+        except InputError as error:
+            if other := foreign(self.name, text[:HEAD_BYTES]):
+                raise other from error
+            cause = error.__cause__
+            if not isinstance(cause, json.JSONDecodeError) or cause.lineno > 1:
+                raise
+            # Of one line the parser's place is the column alone.
+            message = error.message.removeprefix(f"{self.name}:")
+            raise InputError(f"{self.name}:1:{message}", error.hint) from cause
 
     @contextmanager
     def reading(self) -> Iterator[BinaryIO]:
@@ -147,15 +175,21 @@ class NativeFile:
             raise InputError(f"{self.name}: {(error.strerror or str(error)).lower()}") from error
 
     def _sample_text(self, name: str, line: Line | None, stream: BinaryIO) -> Sample:
-        if line is None or not line.text.lstrip().startswith((b"{", b"[")):
+        if line is None:
+            return Sample(name, "unknown")
+        if not line.text.lstrip().startswith((b"{", b"[")):
+            plain = InputError(f"{self.name}:{line.number}: neither JSON nor Parquet")
+            self.problem = foreign(self.name, line.text[:HEAD_BYTES]) or plain
             return Sample(name, "unknown")
         try:
-            value = parse_value(line.text, "", may_be_nan=_anywhere)
+            value = parse_value(line.text, f"{self.name}:{line.number}", may_be_nan=_anywhere)
             is_alone = next(read_lines(stream), None) is None
         except InputError as error:
             # A first line that is only cut begins a document; one that is broken begins a broken file of lines.
-            is_start = ends_too_early(error.__cause__)
-            return self._sample_document(name, stream) if is_start else Sample(name, "unknown")
+            if ends_too_early(error.__cause__):
+                return self._sample_document(name, stream)
+            self.problem = error
+            return Sample(name, "unknown")
         if is_alone and not isinstance(value, dict):
             return _sample_value(name, value)
         return Sample(name, "lines", value)
@@ -165,8 +199,14 @@ class NativeFile:
             return Sample(name, "unknown")
         try:
             return _sample_value(name, self.document())
-        except InputError:
+        except InputError as error:
+            self.problem = error
             return Sample(name, "unknown")
+
+
+def storable(path: str) -> str:
+    r"""A path as text: bytes of it that are no UTF-8 as `\xNN`."""
+    return path if path.isascii() else os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def _sample_value(name: str, value: Any) -> Sample:

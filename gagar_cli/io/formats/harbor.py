@@ -13,9 +13,12 @@ from gagar_cli.core.messages_agents import atif_messages
 from gagar_cli.errors import InputError
 from gagar_cli.io.formats.base import Context, Format, Lift, Record, Row, known
 from gagar_cli.io.formats.files import NativeFile, Sample
-from gagar_cli.io.formats.parts import attempt_id, finished, number_or_none
+from gagar_cli.io.formats.parts import attempt_id, finished, row_of
+from gagar_cli.io.formats.values import named_rewards, reward_of
+from gagar_cli.io.streams import show_path
 
 MAX_LOG_BYTES = 16 * 1024**2
+_MAX_NAMED = 20
 _TRUNCATED = {
     "AgentTimeoutError": "truncated_time",
     "ContextWindowExceededError": "truncated_context",
@@ -65,10 +68,10 @@ def read(file: NativeFile, context: Context) -> Iterator[Row]:
     folder = Path(file.path).parent
     trajectory: Any = None
     try:
-        trajectory = _json_beside(folder / "agent" / "trajectory.json")
+        trajectory = _json_beside(folder / "agent" / "trajectory.json", folder)
     except InputError as error:
         context.notes.append(f"{error.message}: read without its messages")
-    yield Row(1, _trial(document, trajectory, folder, context))
+    yield row_of(1, file, lambda: _trial(document, trajectory, folder, context))
 
 
 def read_atif(file: NativeFile, context: Context) -> Iterator[Row]:
@@ -85,7 +88,7 @@ def read_atif(file: NativeFile, context: Context) -> Iterator[Row]:
 def _alone(document: Mapping[str, Any], file: NativeFile, context: Context) -> Record:
     """A trajectory without a trial."""
     lift = Lift(document)
-    name = Path(file.path).name.removesuffix(".json").removesuffix(".trajectory")
+    name = file.own_name.removesuffix(".json").removesuffix(".trajectory")
     session = lift.text("session_id")
     instance_id = session or name
     record: Record = {
@@ -125,10 +128,15 @@ def _trial(document: Mapping[str, Any], trajectory: Any, folder: Path, context: 
     checksum = lift.text("task_checksum")
     logged = _logged(Lift(trajectory)) if isinstance(trajectory, Mapping) else {}
     rewards = lift.peek("verifier_result.rewards")
+    parts = _parts(rewards, lift.peek("verifier_result.reward"))
     exceptions = list(_exceptions(document))
     broken = next((name for name, is_invalid in exceptions if is_invalid), None)
     exception = broken or (exceptions[0][0] if exceptions else None)
-    reward = _reward(rewards)
+    reward = next(iter(parts.values())) if len(parts) == 1 else parts.get("reward")
+    if parts and reward is None:
+        context.notes.append(
+            f"{show_path(folder)}: not evaluated: rewards {', '.join(map(show_path, list(parts)[:_MAX_NAMED]))}, and none is `reward`"
+        )
     is_valid = reward is not None and lift.peek("reward_valid") is not False and broken is None
     record: Record = {
         "group_id": task if checksum is None else f"{task}@{checksum[:12]}",
@@ -136,10 +144,10 @@ def _trial(document: Mapping[str, Any], trajectory: Any, folder: Path, context: 
         "instance_id": task,
         "trajectory_id": lift.text("trial_name") or attempt_id(context, task),
         "reward": reward,
-        "resolved": (reward >= 1.0) if is_valid and reward is not None else None,
+        "resolved": reward >= 1.0 if is_valid and reward is not None else None,
         **logged,
         **known(
-            rewards=rewards if isinstance(rewards, Mapping) else None,
+            rewards=parts or None,
             agent_name=lift.text("agent_info.name"),
             agent_version=lift.text("agent_info.version"),
             model_name_or_path=lift.text("agent_info.model_info.name"),
@@ -147,8 +155,8 @@ def _trial(document: Mapping[str, Any], trajectory: Any, folder: Path, context: 
             n_output_tokens=lift.integer("agent_result.n_output_tokens"),
             cost_usd=lift.number("agent_result.cost_usd"),
             exit_status=exception,
-            test_output=text_beside(folder / "verifier" / "test-stdout.txt"),
-            tests_status=text_beside(folder / "verifier" / "ctrf.json"),
+            test_output=text_beside(folder / "verifier" / "test-stdout.txt", folder),
+            tests_status=text_beside(folder / "verifier" / "ctrf.json", folder),
         ),
         **_ending(exception, is_valid=is_valid, is_broken=broken is not None),
         "source_format": "harbor",
@@ -185,22 +193,29 @@ def _is_invalid(exception: str) -> bool:
     return exception not in _TRUNCATED and is_named
 
 
-def _reward(rewards: Any) -> float | None:
-    """The reward of that name, or the only one there is."""
+def _parts(rewards: Any, alone: Any) -> dict[str, float]:
+    """The rewards by name; `alone` is the only one, as the first versions have it.
+
+    Raises:
+        InputError: there are some, and none is a number.
+    """
     if not isinstance(rewards, Mapping):
-        return None
-    numbers = {
-        name: number for name, value in rewards.items() if (number := number_or_none(value)) is not None
-    }
-    if "reward" in numbers:
-        return numbers["reward"]
-    return next(iter(numbers.values())) if len(numbers) == 1 else None
+        number = reward_of(alone if rewards is None else rewards, "verifier_result.reward")
+        return {} if number is None else {"reward": number}
+    numbers = named_rewards(rewards)
+    if not numbers and any(value is not None for value in rewards.values()):
+        reward_of(rewards, "verifier_result.rewards")
+    return numbers
 
 
-def text_beside(path: Path) -> str | None:
-    """The text of a log beside a record, its middle left out where it is huge; None where there is none."""
+def text_beside(path: Path, folder: Path | None = None) -> str | None:
+    """The text of a log beside a record, its middle left out where it is huge; None where there is none.
+
+    With a `folder`, a log that a link brings from outside of its run is none: what a dump points at may be any file of
+    this machine, and goes to the judge.
+    """
     try:
-        if not path.is_file():
+        if not path.is_file() or not _is_inside(path, folder):
             return None
         with path.open("rb") as stream:
             text = stream.read(MAX_LOG_BYTES + 1)
@@ -211,8 +226,13 @@ def text_beside(path: Path) -> str | None:
     return text.decode("utf-8", "replace")
 
 
-def _json_beside(path: Path) -> Any:
-    if not path.is_file():
+def _is_inside(path: Path, folder: Path | None) -> bool:
+    """Whether a path ends in the folder above that of an attempt; runs may share logs."""
+    return folder is None or path.resolve().is_relative_to(folder.resolve().parent)
+
+
+def _json_beside(path: Path, folder: Path) -> Any:
+    if not path.is_file() or not _is_inside(path, folder):
         return None
     file = NativeFile(str(path))
     try:

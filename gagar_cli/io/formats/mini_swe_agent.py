@@ -5,14 +5,15 @@ infrastructure, unless a patch was submitted all the same. The verdict is in a r
 """
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 from gagar_cli.core.messages import chat_messages
 from gagar_cli.errors import InputError
 from gagar_cli.io.formats.base import Context, Format, Lift, Record, Row, known
 from gagar_cli.io.formats.files import NativeFile, Sample
-from gagar_cli.io.formats.parts import attempt_id, finished
+from gagar_cli.io.formats.parts import attempt_id, finished, row_of
+from gagar_cli.io.records import checked_identifier
 
 _EXITS: dict[str, Record] = {
     "Submitted": {"termination": "completed", "is_truncated": False, "infra_failure": False},
@@ -43,7 +44,7 @@ def detect(sample: Sample) -> str | None:
 
 def read(file: NativeFile, context: Context) -> Iterator[Row]:
     """The attempt of a file, or one a line where several were collected."""
-    stem = Path(file.path).name.removesuffix(".json").removesuffix(".traj")
+    stem = file.own_name.removesuffix(".json").removesuffix(".traj")
     for number, value in file.values():
         document = {"messages": value} if isinstance(value, list) else value
         if isinstance(document, InputError):
@@ -52,13 +53,13 @@ def read(file: NativeFile, context: Context) -> Iterator[Row]:
             wanted = "expected a trajectory of mini-swe-agent"
             yield Row(number, InputError(f"{file.name}:{number}: no list of messages, {wanted}"))
         else:
-            yield Row(number, _record(document, stem, context))
+            yield row_of(number, file, partial(_record, document, stem, context))
 
 
 def _record(document: Mapping[str, Any], stem: str, context: Context) -> Record:
     lift = Lift(document)
-    named = lift.text("instance_id")
-    instance_id = named or stem
+    named = lift.take("instance_id")
+    instance_id = stem if named in (None, "") else checked_identifier(named, "instance_id")
     submission = lift.take("info.submission")
     status = lift.text("info.exit_status")
     record: Record = {

@@ -13,6 +13,7 @@ from gagar_cli.errors import InputError
 from gagar_cli.io.formats.base import Context, Format, Lift, Record, Row, known
 from gagar_cli.io.formats.files import NativeFile, Sample
 from gagar_cli.io.formats.parts import attempt_id, finished, prompt_key
+from gagar_cli.io.formats.values import flag_of
 from gagar_cli.io.records import MISSING, placed
 
 _ANSWERED = {"response", "reward", "_ng_failure_class"}
@@ -95,7 +96,7 @@ def _record(value: Mapping[str, Any], number: int, context: Context) -> Record:
         **known(
             instance_id=instance_id,
             attempt=rollout_index,
-            mask_sample=lift.flag("mask_sample"),
+            mask_sample=flag_of(lift.take("mask_sample"), "mask_sample"),
             agent_name=_first_text(lift.peek("agent_ref.name")),
             model_name_or_path=_first_text(lift.peek("response.model")),
             n_input_tokens=_positive(usage, "input_tokens"),
@@ -118,14 +119,15 @@ def _tried(made_id: str, value: Mapping[str, Any], context: Context) -> str:
 
 
 def _verdict(value: Mapping[str, Any], report: Any, instance_id: str | None) -> Record:
-    if isinstance(value.get("resolved"), bool):
-        return {"resolved": value["resolved"]}
+    resolved = flag_of(value.get("resolved"), "resolved")
+    if resolved is not None:
+        return {"resolved": resolved}
     if isinstance(report, Mapping):
         inner = report.get(instance_id) if instance_id in report else next(iter(report.values()), None)
         found = inner.get("resolved") if isinstance(inner, Mapping) else None
         status = inner.get("tests_status") if isinstance(inner, Mapping) else None
         return {
-            "resolved": found if isinstance(found, bool) else None,
+            "resolved": flag_of(found, "metadata.eval_report.resolved"),
             **({"tests_status": json.dumps(status)} if status else {}),
         }
     # What is there and says nothing was not evaluated, whatever the reward is.
@@ -138,9 +140,9 @@ def _ending(value: Mapping[str, Any]) -> Record:
         for name in ("_ng_failure_class", "error_kind")
         if isinstance(value.get(name), str) and value[name]
     ]
-    if value.get("evaluation_completed") is False:
+    if value.get("evaluation_completed") == 0:
         reasons.append("evaluation_completed is false")
-    if value.get("eval_timed_out") is True and not reasons:
+    if value.get("eval_timed_out") == 1 and not reasons:
         reasons.append("eval_timed_out")
     kind = value.get("agent_error_kind")
     ending: Record = {}
@@ -148,7 +150,7 @@ def _ending(value: Mapping[str, Any]) -> Record:
         ending = {"exit_status": kind}
         if kind in _TRUNCATED:
             ending |= {"termination": _TRUNCATED[kind], "is_truncated": True}
-    if value.get("agent_timed_out") is True:
+    if value.get("agent_timed_out") == 1:
         ending |= {"termination": "truncated_time", "is_truncated": True}
     if reasons:
         ending |= {"infra_failure": True, "infra_failure_reason": "; ".join(reasons)}

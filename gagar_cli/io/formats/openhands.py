@@ -6,14 +6,16 @@ resolver calls `success` is a model's guess and no verdict. An error of the runt
 
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 from gagar_cli.core.messages_agents import openhands_messages
 from gagar_cli.errors import InputError
 from gagar_cli.io.formats.base import Context, Format, Lift, Record, Row, known
 from gagar_cli.io.formats.files import NativeFile, Sample
-from gagar_cli.io.formats.parts import attempt_id, ended, finished
+from gagar_cli.io.formats.parts import attempt_id, ended, finished, row_of
+from gagar_cli.io.formats.values import flag_of
+from gagar_cli.io.records import checked_identifier
 
 _BUDGET = re.compile(r"maximum iteration|max(imum)? budget|stuck in a loop|AgentStuckInLoop", re.IGNORECASE)
 
@@ -51,7 +53,7 @@ def read(file: NativeFile, context: Context) -> Iterator[Row]:
         elif "issue" in value:
             yield Row(number, _resolved_issue(value, context))
         elif "instance_id" in value:
-            yield Row(number, _record(value, context))
+            yield row_of(number, file, partial(_record, value, context))
         else:
             yield Row(number, InputError(f"{file.name}:{number}: instance_id is missing"))
 
@@ -64,7 +66,7 @@ def read_events(file: NativeFile, context: Context) -> Iterator[Row]:
             yield Row(number, value)
         else:
             events.append(value)
-    name = Path(file.path).name.partition(".")[0]
+    name = file.own_name.partition(".")[0]
     record: Record = {
         "group_id": name,
         "group_id_source": "file_name",
@@ -79,7 +81,7 @@ def read_events(file: NativeFile, context: Context) -> Iterator[Row]:
 
 def _record(value: Mapping[str, Any], context: Context) -> Record:
     lift = Lift(value)
-    instance_id = str(lift.take("instance_id"))
+    instance_id = checked_identifier(lift.take("instance_id"), "instance_id")
     history = lift.peek("history")
     history = history if isinstance(history, list) else []
     error = lift.text("error")
@@ -92,7 +94,7 @@ def _record(value: Mapping[str, Any], context: Context) -> Record:
         "group_id_source": "field:instance_id",
         "instance_id": instance_id,
         "trajectory_id": attempt_id(context, instance_id, None if attempt is None else f"attempt-{attempt}"),
-        "resolved": report.get("resolved") if isinstance(report.get("resolved"), bool) else None,
+        "resolved": flag_of(report.get("resolved"), "report.resolved"),
         "messages": openhands_messages(history),
         "model_patch": lift.text("test_result.git_patch"),
         **known(
@@ -120,7 +122,7 @@ def _record(value: Mapping[str, Any], context: Context) -> Record:
 
 def _ending(error: str | None, report: Mapping[str, Any], *, has_history: bool) -> Record:
     broken = next(
-        (name for name in ("error_eval", "test_timeout", "infra_failure") if report.get(name) is True), None
+        (name for name in ("error_eval", "test_timeout", "infra_failure") if report.get(name) == 1), None
     )
     if broken:
         return {"infra_failure": True, "infra_failure_reason": f"report.{broken}"}

@@ -2,20 +2,24 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from gagar_cli.core.messages import json_text
 from gagar_cli.errors import InputError
-from gagar_cli.io.formats.base import Context, Lift, Record
+from gagar_cli.io.formats.base import Context, Lift, Record, Row
 from gagar_cli.io.formats.files import NativeFile
+from gagar_cli.io.formats.values import as_written, flag_or_none
 from gagar_cli.io.jsonl import show_value
-from gagar_cli.io.lookups import MISSING
+from gagar_cli.io.lookups import MISSING, look_up
+from gagar_cli.io.near_names import paths_of
+from gagar_cli.io.records import FLAG_FIELDS, placed
 
 _INFRASTRUCTURE = (
     "docker", "container", "runtime", "connection", "apierror", "api_error", "ratelimit", "rate limit", "retryerror",
     "serviceunavailable", "internalserver", "authentication", "sandbox", "timeouterror", "environment", "oserror",
 )  # fmt: skip
+_NUMBERS = ("reward", "step", "segment", "n_turns", "n_output_tokens", "advantage")
 _TRUNCATED = (
     (
         "truncated_context",
@@ -29,6 +33,7 @@ _TRUNCATED = (
 
 def finished(record: Record, lift: Lift, context: Context, *, keep: Sequence[str] = ()) -> Record:
     """The record, with what nobody took under `raw`; `keep` names what is large and only worth keeping on request."""
+    _put_mapped(record, lift, context)
     if not context.keep_raw:
         for message in record.get("messages") or ():
             message.pop("extra", None)
@@ -37,6 +42,42 @@ def finished(record: Record, lift: Lift, context: Context, *, keep: Sequence[str
     if rest:
         record["raw"] = json_text(rest)
     return record
+
+
+def _put_mapped(record: Record, lift: Lift, context: Context) -> None:
+    """Put what `--field` names in the native record where the field is looked for, under the whole path.
+
+    What the canonical record has under that path goes first: parts of a reward have no place in the native one.
+    """
+    for name, path in context.fields.items():
+        value = look_up(record, path)
+        is_native = value is MISSING
+        if is_native:
+            value = look_up(lift.source, path.removeprefix("raw."))
+        if value is MISSING:
+            if not context.offered:
+                context.offered.extend(paths_of(lift.source))
+            continue
+        read = _as_mapped(name, value)
+        if is_native or read is not value:
+            record[path] = read
+        if name == "group_id":
+            record["group_id_source"] = f"field:{path}"
+
+
+def _as_mapped(name: str, value: Any) -> Any:
+    """A value under a mapped field, where it is a flag or a number also as the text that writers make of numpy's values."""
+    if name not in FLAG_FIELDS and name not in _NUMBERS:
+        return value
+    written = as_written(value)
+    if name in FLAG_FIELDS:
+        flag = flag_or_none(written)
+        is_nothing = written is None or written != written
+        return flag if flag is not None else None if is_nothing else value
+    if not isinstance(value, str) or not isinstance(written, int | float | None):
+        return value
+    is_whole = isinstance(written, float) and written.is_integer()
+    return int(written) if is_whole and name != "reward" and written is not None else written
 
 
 def prompt_key(prompt: Any, name: str, context: Context) -> str:
@@ -151,19 +192,9 @@ def text_or_none(value: Any) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def number_or_none(value: Any) -> float | None:
-    """A number that is no flag; an integer that no float can hold stays one, and is refused where rewards are checked."""
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        return None
+def row_of(number: int, file: NativeFile, make: Callable[[], Record]) -> Row:
+    """The row of a record that is made now, or why there is none, with its place."""
     try:
-        return float(value)
-    except OverflowError:
-        return value
-
-
-def total(numbers: Sequence[float]) -> float | None:
-    """The sum; None of nothing. One that no float can hold is the largest part."""
-    try:
-        return sum(numbers) if numbers else None
-    except OverflowError:
-        return max(numbers, key=abs)
+        return Row(number, make())
+    except InputError as error:
+        return Row(number, placed(error, f"{file.name}:{number}"))

@@ -4,12 +4,14 @@ Beside trajectories of the same run they give patches; alone they are attempts w
 """
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from gagar_cli.errors import InputError
 from gagar_cli.io.formats.base import Context, Format, Lift, Record, Row, known
 from gagar_cli.io.formats.files import NativeFile, Sample
-from gagar_cli.io.formats.parts import attempt_id, finished, model_name
+from gagar_cli.io.formats.parts import attempt_id, finished, model_name, row_of
+from gagar_cli.io.records import checked_identifier
 
 _KNOWN = {
     "instance_id", "model_patch", "patch", "model_name_or_path", "prefix", "full_output", "text", "model_name",
@@ -39,7 +41,7 @@ def read(file: NativeFile, context: Context) -> Iterator[Row]:
                 InputError(f"{file.name}:{number}: no prediction, expected instance_id and model_patch"),
             )
         else:
-            yield Row(number, _record(value, context))
+            yield row_of(number, file, partial(_record, value, context))
 
 
 def numbered(file: NativeFile) -> Iterator[tuple[int, Any]]:
@@ -60,7 +62,7 @@ def patch_of(prediction: Mapping[str, Any]) -> str | None:
 
 def _record(prediction: Mapping[str, Any], context: Context) -> Record:
     lift = Lift(prediction)
-    instance_id = str(lift.take("instance_id"))
+    instance_id = checked_identifier(lift.take("instance_id"), "instance_id")
     model = model_name(lift.take("model_name_or_path"))
     patch = patch_of(prediction)
     lift.take("model_patch")

@@ -14,6 +14,12 @@ def _tokens(sample: Sample) -> str | None:
     return None
 
 
+def _updates(sample: Sample) -> str | None:
+    if sample.container == "lines" and sample.keys == {"version", "trace_id", "info", "branches"}:
+        return "trace_id, info and branches"
+    return None
+
+
 def _verl_tasks(sample: Sample) -> str | None:
     if {"data_source", "prompt", "reward_model"} <= sample.keys and not {
         "output",
@@ -58,6 +64,13 @@ FORMATS = (
         "token_exports/step_N/rank_R.jsonl",
         _tokens,
         "it holds token ids only: read the run's rollouts/step_N/train/all/traces.jsonl",
+    ),
+    _refused(
+        "prime-rl-annotations",
+        "prime-rl's updates of traces",
+        "traces/step_N/<kind>/annotations/orchestrator.jsonl, trainer.jsonl",
+        _updates,
+        "it says what was learnt of traces later, and holds none: they are in traces.jsonl in the folder above",
     ),
     _refused(
         "verl-dataset",

@@ -6,6 +6,7 @@ its conversation: the last step's is taken.
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from gagar_cli.core.messages import chat_messages
 from gagar_cli.errors import InputError
@@ -15,12 +16,13 @@ from gagar_cli.io.formats.parts import (
     attempt_id,
     finished,
     instance_of,
-    number_or_none,
     objects,
     prompt_key,
     statement_of,
     text_or_none,
 )
+from gagar_cli.io.formats.values import as_written, flag_of, reward_of
+from gagar_cli.io.jsonl import show_value
 from gagar_cli.io.records import MISSING, placed
 
 _ENDS: dict[str, Record] = {
@@ -52,29 +54,41 @@ def _detect(sample: Sample) -> str | None:
     return None
 
 
+def _parts(trajectories: Any) -> list[Mapping[str, Any]]:
+    """The trajectories of an episode; none where it broke before there was one.
+
+    Raises:
+        InputError: something else.
+    """
+    if trajectories is None:
+        return []
+    if not isinstance(trajectories, list) or not all(isinstance(each, Mapping) for each in trajectories):
+        raise InputError(f"trajectories is {show_value(trajectories)}, expected a list of objects")
+    return trajectories
+
+
 def _read(file: NativeFile, context: Context) -> Iterator[Row]:
     for number, value, error in objects(file, "an episode of rLLM"):
         if error is not None:
             yield Row(number, error)
             continue
         lift = Lift(value)
-        episode = lift.text("episode_id") or lift.text("id") or Path(file.path).stem
+        episode = lift.text("episode_id") or lift.text("id") or Path(file.own_name).stem
         task = lift.peek("task", MISSING)
         step = lift.integer("training_step")
         reason = lift.text("termination_reason")
         trajectories = lift.take("trajectories")
-        correct = lift.flag("is_correct")
         named = lift.peek("task_hash")
         try:
+            correct = flag_of(as_written(lift.take("is_correct")), "is_correct")
+            parts = _parts(trajectories)
+            reward = reward_of(
+                as_written(parts[0].get("reward")) if parts else None, "trajectories[0].reward"
+            )
             group = episode.rpartition(":")[0] or (text_or_none(named) or prompt_key(task, "task", context))
         except InputError as problem:
             yield Row(number, placed(problem, f"{file.name}:{number}"))
             continue
-        parts = (
-            [each for each in trajectories if isinstance(each, Mapping)]
-            if isinstance(trajectories, list)
-            else []
-        )
         whole: Record = {
             "group_id": group,
             "group_id_source": "field:episode_id"
@@ -102,10 +116,11 @@ def _read(file: NativeFile, context: Context) -> Iterator[Row]:
                 **known(
                     n_turns=len(steps) if isinstance(steps, list) else None,
                     segment=segment or None,
-                    reward=number_or_none(parts[0].get("reward")) if parts else None,
+                    reward=reward,
                 ),
             }
-            yield Row(number, finished(record, Lift(lift.rest | {"trajectory": dict(part)}), context))
+            own = Lift(lift.rest | {"trajectory": dict(part)}, {**value, "trajectory": part})
+            yield Row(number, finished(record, own, context))
 
 
 FORMAT = Format(

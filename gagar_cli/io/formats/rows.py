@@ -5,7 +5,6 @@ Trainers write what a reward function or a rollout adds: such a column is taken 
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from gagar_cli.core.messages import chat_messages
@@ -15,6 +14,7 @@ from gagar_cli.errors import InputError
 from gagar_cli.io.formats.base import Context, Format, Lift, Record, Row
 from gagar_cli.io.formats.files import NativeFile, Numbered, Sample
 from gagar_cli.io.formats.parts import attempt_id, check_keys, finished, text_key
+from gagar_cli.io.formats.values import RewardError, as_written, flag_or_none
 from gagar_cli.io.records import placed
 
 _REPEATS = "repeats"
@@ -27,8 +27,16 @@ _FLAGS = ("resolved", "infra_failure", "mask_sample")
 _COUNTS = ("n_turns", "n_output_tokens")
 NAMED = "model_patch, test_output, resolved, messages, …"
 NAMED_PLACES = "columns of canonical names, also in metadata or env_extras"
-_WRITTEN_FLAGS = {"True": True, "False": False}
-"""verl's v0 trainer writes what json does not know, such as a flag of numpy, as text."""
+_UNREAD = "not read"
+_EXPECTED = {
+    **dict.fromkeys(_FLAGS, ("neither true nor false", "neither true nor false")),
+    **dict.fromkeys(_COUNTS, ("no whole number from 0", "no whole numbers from 0")),
+    **dict.fromkeys(_TEXTS, ("no text", "no texts")),
+    "messages": ("no list of messages", "no lists of messages"),
+}
+
+
+Conclude = Callable[[Context], Iterable[str]]
 
 
 class RowPlace(NamedTuple):
@@ -38,11 +46,13 @@ class RowPlace(NamedTuple):
     number: int
     context: Context
     templates: set[str]
+    replies: list[int]
+    """How many replies the completion of a log holds, where it could be split; of at most one log."""
 
     @property
     def stem(self) -> str:
         """The file's name without its ending."""
-        return Path(self.file.path).name.partition(".")[0]
+        return self.file.own_name.partition(".")[0]
 
     @property
     def attempt_id(self) -> str:
@@ -68,11 +78,18 @@ class RowPlace(NamedTuple):
             template = split_template(prompt).template
             if template not in ("none", "bare"):
                 self.templates.add(template)
-                return split_template(prompt + completion).messages
+                before = split_template(prompt).messages
+                is_open = before[-1]["role"] == "assistant"  # where the model was to go on
+                messages = split_template(prompt + completion).messages
+                self.replies.append(_n_replies(messages) - _n_replies(before) + is_open)
+                return messages
         asked = self._turns(prompt, "user")
         if asked and asked[-1] == {"role": "assistant", "content": ""}:  # where the model was to go on
             asked = asked[:-1]
-        return [*asked, *self._turns(completion, "assistant")]
+        answered = self._turns(completion, "assistant")
+        if isinstance(completion, list) or len(answered) > 1:  # one text may hold any number of them
+            self.replies.append(_n_replies(answered))
+        return [*asked, *answered]
 
     def _turns(self, value: Any, role: str) -> list[dict[str, Any]]:
         if isinstance(value, list):
@@ -82,6 +99,10 @@ class RowPlace(NamedTuple):
         split = split_template(text, role=role, is_continuation=role == "assistant")
         self.templates.add(split.template)
         return split.messages
+
+
+def _n_replies(messages: Sequence[Mapping[str, Any]]) -> int:
+    return sum(message["role"] == "assistant" for message in messages)
 
 
 def has(*names: str, container: str | None = None) -> Callable[[Sample], str | None]:
@@ -104,8 +125,12 @@ def read_rows(
     values: Iterable[Numbered] | None = None,
     *,
     keys: Sequence[str],
+    conclude: Conclude | None = None,
 ) -> Iterator[Row]:
-    """A record for each row of the file, or of `values` where its rows are no attempts; every row has the `keys`."""
+    """A record for each row of the file, or of `values` where its rows are no attempts; every row has the `keys`.
+
+    `conclude` says what is to be told of a file that was read.
+    """
     templates: set[str] = set()
     for number, value in file.values() if values is None else values:
         if isinstance(value, InputError):
@@ -115,26 +140,45 @@ def read_rows(
             yield Row(number, InputError(f"{file.name}:{number}: no object, expected a row of {name}"))
             continue
         lift = Lift(value)
+        replies: list[int] = []
         try:
             check_keys(value, keys, name)
-            record = make(lift, RowPlace(file, number, context, templates))
+            place = RowPlace(file, number, context, templates, replies)
+            record = _made(make, lift, place)
         except InputError as error:
             yield Row(number, placed(error, f"{file.name}:{number}"))
             continue
-        record = _named(lift, record) | record
+        record = _named(lift, record, context) | record
+        if replies and "n_turns" not in record:
+            record["n_turns"] = replies[0]
         record["source_format"] = name
         yield Row(number, finished(record, lift, context))
     if repeats := context.seen.get(_REPEATS):
         context.notes.append(
             f"{file.name}: {counted(repeats, 'row repeats', 'rows repeat')} an earlier one word for word, as copies of a sibling do"
         )
+    context.notes.extend(
+        f"{file.name}: {told}" for told in (*_unread(context), *(conclude(context) if conclude else ()))
+    )
     if "bare" in templates:
         context.notes.append(f"{file.name}: special tokens were dropped: turns are split at bare role names")
     elif templates == {"none"}:
         context.notes.append(f"{file.name}: the text has no chat template that is known: one message a text")
 
 
-def _named(lift: Lift, record: Record) -> Record:
+def _made(make: Callable[[Lift, RowPlace], Record], lift: Lift, place: RowPlace) -> Record:
+    """The record of a row; where the user names another reward, what stands in the place of its own does not matter."""
+    try:
+        return make(lift, place)
+    except RewardError as error:
+        if "reward" not in place.context.fields:
+            raise
+        lift.rest = dict(lift.source)
+        lift.take(error.name)
+    return make(lift, place)
+
+
+def _named(lift: Lift, record: Record, context: Context) -> Record:
     """What a row has under a canonical name, and of the right type, beside what its format says of it."""
     found: Record = {}
     for place in _PLACES:
@@ -142,19 +186,48 @@ def _named(lift: Lift, record: Record) -> Record:
             continue
         for name in (*_TEXTS, *_FLAGS, *_COUNTS, "messages"):
             value = lift.peek(place + name)
+            if name in _FLAGS or name in _COUNTS:  # verl's writers make numbers or text of numpy's values
+                value = as_written(value)
+            if value is not None and value != value:  # NaN is how tables have null
+                value = None
             if name == "resolved" and value is None and name in _holder(lift, place):
                 record.setdefault(name, None)  # not evaluated, whatever the score says
             if value is None or name in found or record.get(name) is not None:
                 continue
-            if name in _FLAGS:
-                value = _WRITTEN_FLAGS.get(value, value) if isinstance(value, str) else value
-            expected = (
-                bool if name in _FLAGS else int if name in _COUNTS else list if name == "messages" else str
-            )
-            if type(value) is expected:
+            read = _read_named(name, value)
+            if read is not None:
                 lift.take(place + name)
-                found[name] = chat_messages(value) if isinstance(value, list) else value
+                found[name] = read
+            else:
+                context.count((_UNREAD, name, place), value)
     return found
+
+
+def _read_named(name: str, value: Any) -> Any:
+    """The value as its field takes it, None where it does not."""
+    if name in _FLAGS:
+        return flag_or_none(value)
+    if name in _COUNTS:
+        is_whole = type(value) is int or (isinstance(value, float) and value.is_integer())
+        return int(value) if is_whole and value >= 0 else None
+    if name == "messages":
+        return chat_messages(value) if isinstance(value, list) else None
+    return value if isinstance(value, str) else None
+
+
+def _unread(context: Context) -> Iterator[str]:
+    """The columns with a canonical name that some rows have with another type, and the first such value."""
+    for place in _PLACES:
+        for name, (one, many) in _EXPECTED.items():
+            if n_rows := context.seen.get((_UNREAD, name, place)):
+                first = context.firsts[_UNREAD, name, place]
+                is_what = counted(n_rows, f"row is {one}", f"rows are {many}")
+                yield f"{place}{name} of {is_what} ({first}), and not used"
+
+
+def is_named(lift: Lift, name: str) -> bool:
+    """Whether a row has something under a canonical name, be it null."""
+    return any(name in _holder(lift, place) for place in _PLACES)
 
 
 def _holder(lift: Lift, place: str) -> Mapping[str, Any]:
@@ -172,6 +245,7 @@ def row_format(
     *,
     keys: Sequence[str],
     needs: str = "patches, logs and test outputs of the agent",
+    conclude: Conclude | None = None,
 ) -> Format:
     """A format of rows, made one by one; `keys` are what every row has, also where it is not looked at to tell the format."""
     return Format(
@@ -179,7 +253,7 @@ def row_format(
         title=title,
         container=container,
         detect=detect,
-        read=partial(read_rows, make, name, keys=keys),
+        read=partial(read_rows, make, name, keys=keys, conclude=conclude),
         mapping={**mapping, NAMED: NAMED_PLACES},
         needs_join=needs,
     )

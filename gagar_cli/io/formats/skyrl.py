@@ -13,8 +13,9 @@ from gagar_cli.core.messages_templates import split_template
 from gagar_cli.core.text import counted
 from gagar_cli.io.formats.base import Context, Format, Lift, Record, Row, known
 from gagar_cli.io.formats.files import NativeFile, Numbered
-from gagar_cli.io.formats.parts import prompt_key, total
+from gagar_cli.io.formats.parts import prompt_key
 from gagar_cli.io.formats.rows import NAMED, NAMED_PLACES, RowPlace, has, read_rows
+from gagar_cli.io.formats.values import reward_of, total
 from gagar_cli.io.lookups import MISSING
 
 NAME = "skyrl-eval"
@@ -85,8 +86,8 @@ def _record(lift: Lift, place: RowPlace) -> Record:
         None,
     )
     if isinstance(score, list):
-        numbers = [each for each in score if isinstance(each, int | float)]
-        score = total(numbers) if len(numbers) == len(score) else None
+        numbers = [reward_of(each, "score") for each in score]
+        score = None if None in numbers else total([each for each in numbers if each is not None])
     is_broken = reason in _BROKEN
     # The same tasks are evaluated again and again: attempts of different policies are no group.
     step = _FOLDER.fullmatch(Path(place.file.path).parent.name)

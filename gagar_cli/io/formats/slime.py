@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from gagar_cli.io.formats.base import Lift, Record, known
-from gagar_cli.io.formats.parts import number_or_none, prompt_key, text_or_none
+from gagar_cli.io.formats.parts import prompt_key, text_or_none
 from gagar_cli.io.formats.rows import RowPlace, has, row_format
+from gagar_cli.io.formats.values import flag_of, named_rewards, reward_of
 from gagar_cli.io.lookups import MISSING
 
 STEP = "dump_rollout_id"
@@ -24,10 +25,10 @@ def _sample(lift: Lift, place: RowPlace) -> Record:
     status = lift.text("status")
     reason = text_or_none(lift.peek("metadata.abort_reason"))
     reward = lift.take("reward")
-    parts = dict(_numbers(reward))
+    parts = named_rewards(reward) if isinstance(reward, Mapping) else {}
     # Null is not evaluated, whatever the reward says; without the name nobody graded.
     is_graded = lift.peek("metadata.grading_solved", _UNNAMED) is not _UNNAMED
-    resolved = lift.flag("metadata.grading_solved")
+    resolved = flag_of(lift.take("metadata.grading_solved"), "metadata.grading_solved")
     is_broken = status in _BROKEN
     return {
         "group_id": str(group) if group is not None else prompt_key(prompt, "prompt", place.context),
@@ -55,12 +56,8 @@ def _reward(reward: Any, parts: Mapping[str, float], resolved: bool | None) -> R
     """The one reward. Of several named ones a verdict speaks for; without it somebody has to choose: they stay an object."""
     if len(parts) > 1:
         return {"reward": dict(parts)} if resolved is None else {}
-    return {"reward": next(iter(parts.values())) if parts else number_or_none(reward)}
-
-
-def _numbers(reward: Any) -> list[tuple[str, float]]:
-    items = reward.items() if isinstance(reward, Mapping) else ()
-    return [(str(name), number) for name, value in items if (number := number_or_none(value)) is not None]
+    is_unscored = isinstance(reward, Mapping) and all(each is None for each in reward.values())
+    return {"reward": next(iter(parts.values())) if parts else reward_of(None if is_unscored else reward)}
 
 
 def _segment(place: RowPlace, group: Any, run: Any) -> int | None:

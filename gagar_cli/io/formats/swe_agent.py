@@ -7,7 +7,6 @@ The verdict is in a report of the harness; a run that the model's API or the env
 import json
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from gagar_cli.core.messages import chat_messages
@@ -51,7 +50,7 @@ def detect(sample: Sample) -> str | None:
 
 def read(file: NativeFile, context: Context) -> Iterator[Row]:
     """The attempts of a file."""
-    instance_id = Path(file.path).name.removesuffix(".json").removesuffix(".traj")
+    instance_id = file.own_name.removesuffix(".json").removesuffix(".traj")
     for number, document in file.values():
         if isinstance(document, InputError):
             yield Row(number, document)

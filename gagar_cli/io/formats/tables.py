@@ -4,7 +4,7 @@ Rows of one instance are a group. SWE-smith's `patch` often belongs to another r
 `raw` and is not taken for the attempt's patch. nebius' SWE-rebench table has `resolved` as 0 or 1.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -12,9 +12,10 @@ from gagar_cli.core.messages import chat_messages, json_text
 from gagar_cli.errors import InputError
 from gagar_cli.io.formats.base import Context, Format, Lift, Record, Row, known
 from gagar_cli.io.formats.files import NativeFile, Sample
-from gagar_cli.io.formats.parts import attempt_id, ended, finished
+from gagar_cli.io.formats.parts import attempt_id, ended, finished, row_of
 from gagar_cli.io.formats.swe_agent import ending as swe_agent_ending
-from gagar_cli.io.records import from_json_text
+from gagar_cli.io.formats.values import flag_of
+from gagar_cli.io.records import checked_identifier, from_json_text
 
 _KEYS = {
     "swe-smith": {"messages", "traj_id", "resolved"},
@@ -47,20 +48,27 @@ def _read(name: str, file: NativeFile, context: Context) -> Iterator[Row]:
         elif not isinstance(value, Mapping) or not value.get("instance_id"):
             yield Row(number, InputError(f"{file.name}:{number}: instance_id is missing"))
         else:
-            lift = Lift(value)
-            record = make(lift, number, context)
-            record["source_format"] = name
-            yield Row(number, finished(record, lift, context))
+            yield row_of(number, file, partial(_record, make, name, Lift(value), number, context))
+
+
+def _record(
+    make: Callable[[Lift, int, Context], Record], name: str, lift: Lift, number: int, context: Context
+) -> Record:
+    return finished(make(lift, number, context) | {"source_format": name}, lift, context)
 
 
 def _started(lift: Lift, trajectory_id: str) -> Record:
-    instance_id = str(lift.take("instance_id"))
+    instance_id = checked_identifier(lift.take("instance_id"), "instance_id")
     return {
         "group_id": instance_id,
         "group_id_source": "field:instance_id",
         "instance_id": instance_id,
         "trajectory_id": trajectory_id,
     }
+
+
+def _flag(lift: Lift, name: str) -> bool | None:
+    return flag_of(lift.take(name), name)
 
 
 def _messages(lift: Lift, name: str) -> list[dict[str, Any]]:
@@ -83,7 +91,7 @@ def _smith(lift: Lift, number: int, context: Context) -> Record:
     trajectory_id = lift.text("traj_id") or attempt_id(context, "row", number)
     return {
         **_started(lift, trajectory_id),
-        "resolved": lift.flag("resolved"),
+        "resolved": _flag(lift, "resolved"),
         "messages": _messages(lift, "messages"),
         **known(model_name_or_path=lift.text("model")),
     }
@@ -102,8 +110,8 @@ def _gym(lift: Lift, number: int, _context: Context) -> Record:
     report = lift.peek("test_result.report")
     report = report if isinstance(report, Mapping) else {}
     tools = lift.take("tools")
-    resolved = lift.flag("resolved")
-    broken = next((key for key in ("error_eval", "test_timeout") if report.get(key) is True), None)
+    resolved = _flag(lift, "resolved")
+    broken = next((key for key in ("error_eval", "test_timeout") if report.get(key) == 1), None)
     return {
         **_started(lift, run),
         "resolved": resolved,
@@ -122,7 +130,7 @@ def _nebius(lift: Lift, number: int, context: Context) -> Record:
     status = lift.text("exit_status")
     return {
         **_started(lift, attempt_id(context, "row", number)),
-        "resolved": lift.flag("target"),
+        "resolved": _flag(lift, "target"),
         "messages": _messages(lift, "trajectory"),
         "model_patch": lift.text("generated_patch"),
         **known(
@@ -135,7 +143,6 @@ def _nebius(lift: Lift, number: int, context: Context) -> Record:
 
 
 def _rebench(lift: Lift, number: int, context: Context) -> Record:
-    resolved = lift.take("resolved")
     tools = lift.take("tools")
     status = lift.text("exit_status")
     is_plain_end = (
@@ -143,7 +150,7 @@ def _rebench(lift: Lift, number: int, context: Context) -> Record:
     )
     return {
         **_started(lift, lift.text("trajectory_id") or attempt_id(context, "row", number)),
-        "resolved": bool(resolved) if resolved in (0, 1) else None,
+        "resolved": _flag(lift, "resolved"),
         "messages": _messages(lift, "trajectory"),
         "model_patch": lift.text("model_patch"),
         **known(

@@ -5,6 +5,7 @@ tests printed is in the trial's folder.
 """
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ from gagar_cli.errors import InputError
 from gagar_cli.io.formats.base import Context, Format, Lift, Record, Row, known
 from gagar_cli.io.formats.files import NativeFile, Sample
 from gagar_cli.io.formats.harbor import text_beside
-from gagar_cli.io.formats.parts import attempt_id, finished
+from gagar_cli.io.formats.parts import attempt_id, finished, row_of
+from gagar_cli.io.formats.values import flag_of
+from gagar_cli.io.records import checked_identifier
 
 _TRUNCATED = {
     "agent_timeout": "truncated_time",
@@ -45,13 +48,13 @@ def read(file: NativeFile, context: Context) -> Iterator[Row]:
     document = file.document()
     folder = Path(file.path).parent
     if is_trial(document):
-        yield Row(1, _record(document, folder, context))
+        yield row_of(1, file, lambda: _record(document, folder, context))
         return
     results = document.get("results") if isinstance(document, Mapping) else None
     for number, trial in enumerate(results if isinstance(results, list) else [], 1):
         if is_trial(trial):
             beside = folder / Path(str(trial["task_id"])).name / Path(str(trial.get("trial_name"))).name
-            yield Row(number, _record(trial, beside, context))
+            yield row_of(number, file, partial(_record, trial, beside, context))
         else:
             yield Row(
                 number,
@@ -61,11 +64,13 @@ def read(file: NativeFile, context: Context) -> Iterator[Row]:
 
 def _record(trial: Mapping[str, Any], folder: Path, context: Context) -> Record:
     lift = Lift(trial)
-    task = str(lift.take("task_id"))
+    task = checked_identifier(lift.take("task_id"), "task_id")
     mode = lift.text("failure_mode")
     tests = lift.take("parser_results")
-    resolved = lift.flag("is_resolved")
-    output = text_beside(folder / "sessions" / "tests.log") or text_beside(folder / "panes" / "post-test.txt")
+    resolved = flag_of(lift.take("is_resolved"), "is_resolved")
+    output = text_beside(folder / "sessions" / "tests.log", folder) or text_beside(
+        folder / "panes" / "post-test.txt", folder
+    )
     record: Record = {
         "group_id": task,
         "group_id_source": "field:task_id",

@@ -5,20 +5,22 @@ chat template made is split into turns where that is exact; where special tokens
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from gagar_cli.core.messages import chat_messages
 from gagar_cli.core.messages_agents import action_messages
 from gagar_cli.core.messages_templates import split_template
 from gagar_cli.io.formats.base import Lift, Record, known
 from gagar_cli.io.formats.files import Sample
-from gagar_cli.io.formats.parts import attempt_id, number_or_none, prompt_key, total
+from gagar_cli.io.formats.parts import attempt_id, prompt_key
 from gagar_cli.io.formats.rows import RowPlace, has, row_format
-from gagar_cli.io.records import CANONICAL_FIELDS, MISSING, checked_identifier
-from gagar_cli.io.streams import show_path
+from gagar_cli.io.formats.trl import FORMAT as TRL
+from gagar_cli.io.formats.values import reward_of
+from gagar_cli.io.formats.verl import FORMAT as VERL
+from gagar_cli.io.records import MISSING, checked_identifier
 
-_VERL_UID = re.compile(r"(.+)_(\d+)_(\d+)")
-_NO_REWARDS = {*CANONICAL_FIELDS} - {"reward"}
+_NEMO_RL_BESIDE = frozenset({"content", "token_ids", "input_lengths"})
 _R2E_EXITS = {
     "agent": "completed",
     "max_step_limit": "truncated_turns",
@@ -30,45 +32,18 @@ _R2E_EXITS = {
 
 
 def _detect_nemo_rl(sample: Sample) -> str | None:
-    names = ("content", "rewards", "token_ids")
-    is_row = sample.container == "lines" and {*names, "idx"} <= sample.keys
+    # Validation, and training before tokens were logged, has nothing else; with replies logged elsewhere content is missing.
+    keys = sample.keys - {"agent_ref"}
+    is_row = sample.container == "lines" and {"rewards", "idx"} <= keys and _NEMO_RL_BESIDE & keys
     if is_row and all(
-        isinstance(sample.first[name], list) and len(sample.first[name]) == 1 for name in names
+        isinstance(sample.first[name], list) and len(sample.first[name]) == 1 for name in keys - {"idx"}
     ):
-        return "rows of lists of one: content, rewards, token_ids"
+        return f"rows of lists of one: {', '.join(sorted(({'rewards'} | _NEMO_RL_BESIDE) & keys))}"
     return None
 
 
 def _detect_areal(sample: Sample) -> str | None:
     return has("task_id", "sample_idx", "head_version", "tail_version")(sample)
-
-
-def _verl(lift: Lift, place: RowPlace) -> Record:
-    prompt = lift.take("input", MISSING)
-    output = lift.take("output")
-    uid = lift.text("uid")
-    found = _VERL_UID.fullmatch(uid) if uid else None
-    step = lift.integer("step")
-    if found:
-        group, source, segment = found[1], "field:uid", int(found[3])
-        trajectory_id = f"{found[1]}_{found[2]}"
-    else:
-        group = uid or prompt_key(prompt, "input", place.context)
-        source, segment = "field:uid" if uid else "equal_prompt", None
-        trajectory_id = place.attempt_id
-    return {
-        "group_id": group,
-        "group_id_source": source,
-        "trajectory_id": trajectory_id,
-        "reward": lift.take("score"),
-        "messages": place.log(prompt, output),
-        **known(step=step, segment=segment or None, instance_id=_instance(lift)),
-    }
-
-
-def _instance(lift: Lift) -> str | None:
-    value = lift.peek("instance_id")
-    return value if isinstance(value, str) and value else None
 
 
 def _areal(lift: Lift, place: RowPlace) -> Record:
@@ -92,19 +67,40 @@ def _nemo_rl(lift: Lift, place: RowPlace) -> Record:
         return lift.take(name)[0] if isinstance(value, list) and len(value) == 1 else value
 
     content = only("content")
-    split = split_template(content if isinstance(content, str) else "", role="unknown")
-    place.templates.add(split.template)
-    prompt = list(_before_reply(split.messages))
+    if isinstance(content, list):
+        place.templates.add("messages")
+        messages = chat_messages(content)
+    else:
+        split = split_template(content if isinstance(content, str) else "", role="unknown")
+        place.templates.add(split.template)
+        messages = split.messages
+    prompt = list(_before_reply(messages))
     step = re.search(r"step_?(\d+)", place.stem)
     mask = only("sample_loss_mask")
     return {
         "group_id": prompt_key(prompt or content, "content", place.context),
         "group_id_source": "equal_prompt",
         "trajectory_id": f"{place.stem}-{lift.peek('idx')}-{place.number}",
-        "reward": only("rewards"),
-        "messages": split.messages,
+        "reward": reward_of(_nemo_rl_reward(only, place), "rewards"),
+        "messages": messages,
         **known(step=int(step[1]) if step else None, mask_sample=True if mask == 0 else None),
     }
+
+
+def _nemo_rl_reward(only: Callable[[str], Any], place: RowPlace) -> Any:
+    """The reward of the row.
+
+    With dynamic sampling `rewards` has those of all that was generated, in that order, and `filtered_rewards` those of what
+    was kept, as every other column has it (github.com/NVIDIA-NeMo/RL/pull/3794).
+    """
+    rewards, kept = only("rewards"), only("filtered_rewards")
+    if kept is None:
+        return rewards
+    if place.number == 1:
+        place.context.notes.append(
+            f"{place.file.name}: the reward is filtered_rewards: after dynamic sampling rewards are those of other rows"
+        )
+    return kept
 
 
 def _before_reply(messages: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -112,41 +108,6 @@ def _before_reply(messages: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         if message["role"] == "assistant":
             return
         yield message
-
-
-def _trl(lift: Lift, place: RowPlace) -> Record:
-    prompt, completion = _pruned(lift.take("prompt", MISSING)), _pruned(lift.take("completion"))
-    advantage = lift.take("advantage")
-    step = lift.integer("step")
-    numbers = {
-        name: number
-        for name, value in lift.rest.items()
-        if name not in _NO_REWARDS and (number := number_or_none(value)) is not None
-    }
-    if place.number == 1 and len(numbers) > 1:
-        place.context.notes.append(
-            f"{place.file.name}: the reward is the sum of {', '.join(map(show_path, numbers))}: "
-            "one of them alone is read with `--format trl --field reward=rewards.NAME`"
-        )
-    valid = [value for value in numbers.values() if value == value]
-    return {
-        "group_id": prompt_key(prompt, "prompt", place.context),
-        "group_id_source": "equal_prompt",
-        "trajectory_id": place.attempt_id,
-        "reward": total(valid),
-        "rewards": numbers,
-        "messages": place.log(prompt, completion),
-        **known(step=step, advantage=advantage if advantage == advantage else None),
-    }
-
-
-def _pruned(value: Any) -> Any:
-    """Messages as a table holds them, without the fields that only other rows have: Parquet gives all the same ones."""
-    if isinstance(value, list):
-        return [_pruned(each) for each in value]
-    if isinstance(value, Mapping):
-        return {name: _pruned(each) for name, each in value.items() if each is not None}
-    return value
 
 
 def _r2e(lift: Lift, place: RowPlace) -> Record:
@@ -208,22 +169,7 @@ FORMATS = (
         keys=("trajectory_steps", "reward"),
         needs="",
     ),
-    row_format(
-        "verl",
-        "verl rollouts, v0 and v1 trainer",
-        "<rollout_data_dir>/<step>.jsonl, one response (v1: one segment) a line",
-        has("input", "output", "score", "step"),
-        _verl,
-        {
-            "group_id": "uid without its last two numbers (v1), else equal input",
-            "trajectory_id": "uid without its last number (v1), else file and line",
-            "segment": "the last number of uid (v1)",
-            "reward": "score",
-            "step": "step",
-            "messages": "input and output, split at the chat template or at bare role names",
-        },
-        keys=("output", "score"),
-    ),
+    VERL,
     row_format(
         "areal",
         "AReaL rollouts",
@@ -241,30 +187,17 @@ FORMATS = (
     row_format(
         "nemo-rl",
         "NeMo-RL training data",
-        "exp_NNN/train_data_step<N>.jsonl, every value a list of one",
+        "exp_NNN/train_data_step<N>.jsonl, val_data_step<N>.jsonl, every value a list of one",
         _detect_nemo_rl,
         _nemo_rl,
         {
             "group_id": "equal prompt (the messages before the first reply)",
             "step": "the file's name",
-            "reward": "rewards[0]",
+            "reward": "filtered_rewards[0] where there is one (dynamic sampling), else rewards[0]",
             "mask_sample": "sample_loss_mask[0] is 0",
-            "messages": "content[0]",
+            "messages": "content[0], text or a list of messages",
         },
         keys=("content", "rewards"),
     ),
-    row_format(
-        "trl",
-        "TRL completions",
-        "completions/completions_<step>.parquet",
-        has("step", "prompt", "completion", "advantage", container="parquet"),
-        _trl,
-        {
-            "group_id": "equal prompt",
-            "reward, rewards": "the sum of the columns of numbers; each by its name",
-            "step, advantage": "step, advantage",
-            "messages": "prompt and completion",
-        },
-        keys=("completion",),
-    ),
+    TRL,
 )

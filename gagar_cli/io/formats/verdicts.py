@@ -15,9 +15,10 @@ from gagar_cli.errors import InputError
 from gagar_cli.io.formats.base import Format
 from gagar_cli.io.formats.facts import Fact, Unit
 from gagar_cli.io.formats.files import NativeFile, Sample
-from gagar_cli.io.formats.parts import number_or_none
 from gagar_cli.io.formats.predictions import detect as is_predictions
 from gagar_cli.io.formats.predictions import numbered, patch_of
+from gagar_cli.io.formats.values import flag_of, integer_of, reward_of, text_of
+from gagar_cli.io.records import placed
 
 _INFRASTRUCTURE_LISTS = (
     "infra_failure_ids",
@@ -71,7 +72,11 @@ def read_units(file: NativeFile, sample: Sample) -> list[Unit]:
     if sample.container in ("document", "lines") and detect(sample) is not None:
         document = file.document()
         if isinstance(document, Mapping):
-            return _report(document, unit)
+            try:
+                return _report(document, unit)
+            except InputError as error:
+                is_placed = error.message.startswith(unit.source)
+                raise error if is_placed else placed(error, unit.source) from error
     if is_predictions(sample):
         for number, value in numbered(file):
             if isinstance(value, InputError):
@@ -170,11 +175,10 @@ def _runs(document: Mapping[str, Any], unit: Unit) -> Iterator[Unit]:
 def _instance_fact(report: Mapping[str, Any]) -> Fact:
     status = report.get("tests_status")
     tests = json_text(status) if isinstance(status, Mapping) else None
-    if report.get("infra_failure") is True:
+    if flag_of(report.get("infra_failure"), "infra_failure"):
         reason = report.get("infra_failure_reason")
         return Fact(infra_failure_reason=str(reason or "infra_failure in the report"), tests_status=tests)
-    resolved = report.get("resolved")
-    return Fact(resolved=resolved if isinstance(resolved, bool) else None, tests_status=tests)
+    return Fact(resolved=flag_of(report.get("resolved"), "resolved"), tests_status=tests)
 
 
 def _add_lists(unit: Unit, document: Mapping[str, Any]) -> None:
@@ -212,31 +216,39 @@ def _add_row(unit: Unit, row: Any, where: str) -> None:
         raise InputError(
             f"{where}: instance_id and trajectory_id are missing, expected what the row is about"
         )
-    resolved = row.get("resolved", row.get("passed"))
-    if not isinstance(resolved, bool | None):
-        raise InputError(f"{where}: resolved is {resolved!r}, expected true, false or null")
-    reward = row.get("reward")
-    attempt = row.get("attempt")
-    trajectory_id = row.get("trajectory_id")
-    patch, output, reason = row.get("model_patch"), row.get("test_output"), row.get("infra_failure_reason")
-    is_broken = row.get("infra_failure") is True or row.get("invalid") is True
-    fact = Fact(
-        resolved=None if is_broken else resolved,
-        reward=number_or_none(reward),
-        infra_failure_reason=str(reason or f"infra_failure in {where}") if is_broken else None,
-        model_patch=patch if isinstance(patch, str) else None,
-        test_output=output if isinstance(output, str) else None,
-        trajectory_id=str(trajectory_id) if trajectory_id is not None else None,
-        attempt=attempt if isinstance(attempt, int) and not isinstance(attempt, bool) else None,
-    )
+    try:
+        fact = _row_fact(row, where)
+    except InputError as error:
+        raise placed(error, where) from error
     if name == "instance_id":
         unit.add(str(row[name]), fact)
         return
-    group_id, step = row.get("group_id"), row.get("step")
     fact.is_by_trajectory = True
-    fact.group_id = str(group_id) if group_id is not None else None
-    fact.step = step if isinstance(step, int) and not isinstance(step, bool) else None
     unit.attempts.setdefault(str(row[name]), []).append(fact)
+
+
+def _row_fact(row: Mapping[str, Any], where: str) -> Fact:
+    """What a row says; of what it says nothing may get lost.
+
+    Raises:
+        InputError: a value is of another kind.
+    """
+    is_broken = any(flag_of(row.get(name), name) for name in ("infra_failure", "invalid"))
+    resolved = flag_of(row.get("resolved", row.get("passed")), "resolved")
+    trajectory_id, group_id = row.get("trajectory_id"), row.get("group_id")
+    return Fact(
+        resolved=None if is_broken else resolved,
+        reward=reward_of(row.get("reward")),
+        infra_failure_reason=str(row.get("infra_failure_reason") or f"infra_failure in {where}")
+        if is_broken
+        else None,
+        model_patch=text_of(row.get("model_patch"), "model_patch"),
+        test_output=text_of(row.get("test_output"), "test_output"),
+        trajectory_id=None if trajectory_id is None else str(trajectory_id),
+        attempt=integer_of(row.get("attempt"), "attempt"),
+        group_id=None if group_id is None else str(group_id),
+        step=integer_of(row.get("step"), "step"),
+    )
 
 
 def _is_row(value: Any) -> bool:

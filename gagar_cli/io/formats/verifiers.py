@@ -7,7 +7,7 @@ from typing import Any
 from gagar_cli.core.messages import chat_messages, json_text
 from gagar_cli.errors import InputError
 from gagar_cli.io.formats.base import Context, Format, Lift, Record, Row, known
-from gagar_cli.io.formats.files import NativeFile, Sample
+from gagar_cli.io.formats.files import NativeFile, Sample, storable
 from gagar_cli.io.formats.parts import (
     attempt_id,
     check_keys,
@@ -35,6 +35,7 @@ def _read_verifiers(file: NativeFile, context: Context) -> Iterator[Row]:
         try:
             check_keys(value, ("example_id", "completion"), "verifiers")
             example = checked_identifier(lift.take("example_id"), "example_id")
+            is_truncated = lift.flag("is_truncated")
         except InputError as problem:
             yield Row(number, placed(problem, f"{file.name}:{number}"))
             continue
@@ -49,13 +50,13 @@ def _read_verifiers(file: NativeFile, context: Context) -> Iterator[Row]:
             "group_id": example,
             "group_id_source": "field:example_id",
             "trajectory_id": attempt_id(
-                context, folder.name if not context.run else None, f"{example}-{number}"
+                context, storable(folder.name) if not context.run else None, f"{example}-{number}"
             ),
             "reward": lift.take("reward"),
             "messages": messages,
             **known(
                 instance_id=instance_of(told),
-                is_truncated=lift.flag("is_truncated"),
+                is_truncated=is_truncated,
                 exit_status=stop,
                 tools=json_text(tools) if tools else None,
                 model_patch=lift.text("model_patch" if "model_patch" in lift.rest else "patch"),

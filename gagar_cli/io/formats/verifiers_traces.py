@@ -21,9 +21,10 @@ from gagar_cli.io.formats.parts import (
     prompt_key,
     statement_of,
     text_or_none,
-    total,
 )
+from gagar_cli.io.formats.values import reward_of, total
 from gagar_cli.io.records import MISSING, placed
+from gagar_cli.io.streams import show_path
 
 _FOLDER = re.compile(r"step_(\d{1,18})")
 _LIMITS = {
@@ -83,9 +84,15 @@ def _read_traces(file: NativeFile, context: Context) -> Iterator[Row]:
             # Several policies in one episode do different things: each is compared with its own kind.
             group_id = f"{whole['group_id']}/{_agent(trace)}" if len(names) > 1 else whole["group_id"]
             broken = _episode_failure(episode) if "traces" in value else None
-            for branch in _branches(trace, f"{episode.get('id') or number}-{place}", broken):
+            try:
+                branches = list(_branches(trace, f"{episode.get('id') or number}-{place}", broken))
+            except InputError as problem:
+                yield Row(number, placed(problem, f"{file.name}:{number}"))
+                continue
+            for branch in branches:
                 record = whole | {"group_id": group_id} | branch
-                yield Row(number, finished(record, Lift({"trace": dict(trace)}), context))
+                lift = Lift({"trace": dict(trace)}, {**episode, **trace, "trace": trace})
+                yield Row(number, finished(record, lift, context))
 
 
 def _step(row: Mapping[str, Any], path: str) -> int | None:
@@ -186,14 +193,11 @@ def _total(rewards: Any) -> float | None:
     if not isinstance(rewards, Mapping) or not rewards:
         return None
     parts = []
-    for part in rewards.values():
-        score = part.get("score") if isinstance(part, Mapping) else part
-        weight = part.get("weight", 1.0) if isinstance(part, Mapping) else 1.0
-        if (
-            not isinstance(score, int | float)
-            or isinstance(score, bool)
-            or not isinstance(weight, int | float)
-        ):
+    for name, part in rewards.items():
+        named = f"rewards.{show_path(str(name))}"
+        score = reward_of(part.get("score") if isinstance(part, Mapping) else part, named)
+        weight = reward_of(part.get("weight", 1.0) if isinstance(part, Mapping) else 1.0, f"{named}.weight")
+        if score is None or weight is None:
             return None
         parts.append(_weighted(score, weight))
     return total(parts)
@@ -228,7 +232,8 @@ def _last_error(errors: Any) -> str:
 FORMAT = Format(
     name="verifiers-1",
     title="traces of verifiers v1 and prime-rl",
-    container="traces.jsonl, rollouts/step_N/train/all/traces.jsonl, traces/stream/*.jsonl, one episode a line",
+    container="traces.jsonl, rollouts/step_N/train/all/traces.jsonl, traces/step_N/train/traces.jsonl, traces/stream/*.jsonl, "
+    "one episode a line",
     detect=_detect_traces,
     read=_read_traces,
     mapping={

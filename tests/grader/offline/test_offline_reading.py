@@ -13,7 +13,7 @@ run_check: bubblewrap
 tests│python3 -m unittest
 c01 patch: 2 files +12 -4 | turns: 14 | test output: 40 lines | identical to: -
 c02 patch: 2 files +12 -4 | turns: 3 | test output: 0 lines | identical to: c01
-c03 patch: unknown | turns: 0 | test output: 0 lines | identical to: -
+c03 patch: unknown | turns: 0 | test output: 1,200 lines | identical to: -
 f01 patch: empty | turns: 0 | test output: 0 lines | identical to: -
 touched files:
   c01 +3 -1, f01 +1 -1│src/a.py
@@ -42,8 +42,15 @@ def test_the_overview_gives_the_groups_facts():
     assert group.can_run
     assert group.names_tests
     assert group.candidates[0].n_turns == 14
-    assert group.candidates[2].patch_state == "unknown"
+    assert [one.patch_state for one in group.candidates] == ["known", "known", "unknown"]
+    assert [one.n_output_lines for one in group.candidates] == [40, 0, 1200]
     assert [(lead.candidate, lead.turn, lead.kind) for lead in group.leads] == [("c01", 3, "git-history")]
+
+
+def test_a_candidate_that_passed_with_no_change_has_an_empty_patch():
+    line = "c01 patch: empty, passed with no change | turns: 1 | test output: 1 line | identical to: -"
+    (candidate,) = read_group([exchange("overview", line)]).candidates
+    assert (candidate.patch_state, candidate.n_turns, candidate.n_output_lines) == ("empty", 1, 1)
 
 
 def test_identical_patches_are_twins_of_each_other_and_read_once():

@@ -50,6 +50,26 @@ def test_verl_v0_groups_by_equal_input_within_a_step(native: Any) -> None:
     assert any("special tokens were dropped" in note for note in dump.report.notes)
 
 
+@pytest.mark.parametrize(
+    ("prompt", "output", "n_turns"),
+    [
+        (CHATML, "a<|im_end|>\n<|im_start|>user\nok<|im_end|>\n<|im_start|>assistant\nb<|im_end|>", 2),
+        (CHATML, "a<|im_end|>", 1),
+        (f"{CHATML}shown<|im_end|>\n{CHATML}", "a<|im_end|>", 1),
+        ("user\nfix it\nassistant\n", "a\nuser\nmore\nassistant\nb\nuser\nmore\nassistant\nc", 3),
+        ("fix it", "a text that holds any number of turns", None),
+        ("user\nfix it\nassistant\n", "a text that holds any number of turns", None),
+    ],
+    ids=["exact", "one reply", "a reply in the prompt", "bare names", "no template", "no border"],
+)
+def test_turns_are_the_replies_of_a_log_that_can_be_split(
+    native: Any, prompt: str, output: str, n_turns: int | None
+) -> None:
+    row = {"input": prompt, "output": output, "gts": None, "score": 1.0, "step": 1}
+    told = {**row, "n_turns": 9}
+    assert native({"1.jsonl": [row, told]}).index["n_turns"].to_list() == [n_turns, 9]
+
+
 def test_verl_v1_takes_the_group_from_uid_and_outputs_as_segments(native: Any) -> None:
     def row(uid: str, score: float, output: str) -> dict[str, Any]:
         return {"input": CHATML, "output": output, "gts": {}, "score": score, "step": 3, "uid": uid}
