@@ -16,6 +16,11 @@ settings.register_profile("shared-machine", deadline=None)
 settings.load_profile("shared-machine")
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """No bytes in the name of a test: compressed ones hold the time, and every worker must find the same tests."""
+    return argname if isinstance(val, bytes) else None
+
+
 def chat_body(*calls: tuple[str, dict[str, Any]], content: str | None = None) -> dict[str, Any]:
     """A chat-completions body whose reply makes these tool calls."""
     tool_calls = [

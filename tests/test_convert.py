@@ -59,3 +59,22 @@ def test_a_null_that_says_not_evaluated_stays_one(native: Any, tmp_path: Path) -
     run(ConvertSettings((str(tmp_path / "1.jsonl"),), output))
     with open_dump([output], ReadOptions()) as after:
         assert [record["resolved"] for record in after.iter_records()] == [True, False, None]
+
+
+def test_attempts_at_one_prompt_stay_a_group_whatever_else_their_messages_hold(
+    native: Any, tmp_path: Path
+) -> None:
+    def asked(stamp: float) -> dict[str, Any]:
+        messages = [
+            {"role": "user", "content": "fix", "extra": {"timestamp": stamp}},
+            {"role": "assistant", "content": "done"},
+        ]
+        info = {"exit_status": "Submitted", "submission": "p"}
+        return {"trajectory_format": "mini-swe-agent-1.1", "messages": messages, "info": info}
+
+    before = native({f"run/{n}/{n}.traj.json": asked(n) for n in range(3)}, "run", group_by="prompt")
+    assert before.index["group"].n_unique() == 1
+    output = str(tmp_path / "out.jsonl")
+    run(ConvertSettings((str(tmp_path / "run"),), output, read=ReadOptions(group_by="prompt")))
+    with open_dump([output], ReadOptions()) as after:
+        assert after.index["group_id"].to_list() == before.index["group_id"].to_list()

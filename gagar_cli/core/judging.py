@@ -107,17 +107,19 @@ def judge_groups(
     )
     status[is_graded] = GRADINGS.index("graded")
     status[~is_graded & ~is_rankable] = GRADINGS.index("skipped")
-    reason = np.full(n_groups, "no_ranking" if basis == "rankings" else "not_asked", dtype=np.object_)
+    # Not by np.full, which makes an array of as many texts first.
+    reason = np.empty(n_groups, dtype=np.object_)
+    reason.fill("no_ranking" if basis == "rankings" else "not_asked")
     if basis == "rankings":
         has_line = verdicts.status != None  # noqa: E711 - element by element
         reason[has_line] = verdicts.reason[has_line]
         status[has_line & is_rankable & (verdicts.status == "skipped")] = GRADINGS.index("skipped")
-        reason[verdicts.is_ranked] = _word("missing_candidate")
+        reason[verdicts.is_ranked] = "missing_candidate"
         is_told = verdicts.is_ranked & (verdicts.reason != None)  # noqa: E711 - element by element
         reason[is_told] = verdicts.reason[is_told]
-    reason[n_candidates == 0] = _word("not_eligible")
+    reason[n_candidates == 0] = "not_eligible"
     for code, name in enumerate(REASONS[1:], 1):
-        reason[outlines.reason == code] = _word(name)
+        reason[outlines.reason == code] = name
     reason[is_graded] = None
     return Judged(
         reward,
@@ -130,11 +132,6 @@ def judge_groups(
         is_ordered=is_ordered,
         left=_count_kinds(reason[is_rankable & ~is_graded].tolist()),
     )
-
-
-def _word(text: str) -> NDArray[np.object_]:
-    """A text to set in many places: set as it is, it would be copied for each of them first."""
-    return np.array(text, dtype=np.object_)
 
 
 def _count_kinds(reasons: Iterable[str]) -> dict[str, int]:

@@ -183,7 +183,7 @@ class NativeSource:
         if self._group_by is None:
             return
         if self._group_by == "prompt":
-            record["group_id"] = prompt_key(record)
+            record["group_id"] = prompt_key(_without_extras(record))
             record["group_id_source"] = "equal_prompt"
         elif self._group_by == "directory":
             record["group_id"] = storable(Path(self._found.path).resolve().parent.name)
@@ -195,6 +195,15 @@ class NativeSource:
                 raise InputError(f"{self._group_by} is missing, expected what groups the records")
             record["group_id"] = str(value)
             record["group_id_source"] = f"field:{self._group_by}"
+
+
+def _without_extras(record: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A record whose messages lack what is kept on request only: it differs between attempts (times, ids), the prompt does not."""
+    messages = record.get("messages")
+    if not isinstance(messages, list):
+        return record
+    kept = [{name: value for name, value in each.items() if name != "extra"} for each in messages]
+    return {**record, "messages": kept}
 
 
 def open_native(
