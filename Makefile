@@ -24,6 +24,8 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)
 	@$(BIN)/gagar demo
 
+# Compiled files are kept: else each worker, and each process that a test starts, compiles the same again.
+test: export PYTHONDONTWRITEBYTECODE =
 test: $(READY)
 	@$(BIN)/python -m pytest -q -n 2 --dist worksteal $(PYTEST_ARGS)
 

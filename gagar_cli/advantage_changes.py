@@ -1,19 +1,25 @@
 """What a redistribution changed, from the file that it wrote: in all, and of each candidate of some rankings."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
 import polars as pl
 
+from gagar_cli.core.ranking import GroupRanking
 from gagar_cli.core.schema import GroupKey
 from gagar_cli.core.summaries import renamed
+from gagar_cli.core.text import counted
 from gagar_cli.errors import InputError, UsageError
 from gagar_cli.io.streams import show_path
 
 SUFFIXES = (".parquet", ".pq", ".jsonl")
 _NEEDED = ("advantage", "advantage_base")
 _KEY = ("step", "group_id", "trajectory_id")
+_HINT = (
+    "rankings and advantages go together by step, group_id and trajectory_id: give what `gagar redistribute` made of "
+    "these rankings"
+)
 
 
 class Change(NamedTuple):
@@ -82,6 +88,95 @@ def read_advantages(path: str) -> pl.DataFrame:
     return frame.with_columns(pl.col(_NEEDED).cast(pl.Float64).fill_nan(None))
 
 
+class MatchedAdvantages(NamedTuple):
+    """The rows that are about some rankings."""
+
+    frame: pl.DataFrame
+    notes: tuple[str, ...]
+    """What the rankings or the file have and the other lacks."""
+
+
+def match_advantages(frame: pl.DataFrame, rankings: Sequence[GroupRanking], path: str) -> MatchedAdvantages:
+    """The rows of the rankings' groups; `path`: of the advantages, for messages.
+
+    Raises:
+        InputError: the file has none of these groups, or none of their candidates.
+    """
+    name = show_path(path)
+    if not {"group_id", "trajectory_id"} <= set(frame.columns):
+        told = f"{name}: has no group_id and trajectory_id: whether it is of these rankings cannot be told"
+        return MatchedAdvantages(frame, (told,))
+    named = _with_keys(frame)
+    present = [GroupKey(*key) for key in named.select("step", "group_id").unique().iter_rows()]
+    found = _find_groups(present, [one.key for one in rankings])
+    whole = f"of {counted(len(rankings), 'group')}"
+    if not found:
+        raise InputError(f"{name}: none {whole} of the rankings is in it", _HINT)
+    rows = named.join(_keys_frame(found.values()), on=["step", "group_id"], how="semi", nulls_equal=True)
+    asked = [
+        (found[one.key], candidate.trajectory_id)
+        for one in rankings
+        if one.key in found
+        for candidate in one.candidates
+    ]
+    n_missing = _count_missing(asked, rows)
+    if asked and n_missing == len(asked):
+        raise InputError(
+            f"{name}: none of {counted(len(asked), 'candidate')} of the rankings is in it", _HINT
+        )
+    n_lacking, n_others = len(rankings) - len(found), len(present) - len(found)
+    notes = [
+        (n_lacking, f"{name}: {n_lacking:,} {whole} of the rankings {_are(n_lacking)} not in it"),
+        (
+            n_missing,
+            f"{name}: {n_missing:,} of {counted(len(asked), 'candidate')} {_are(n_missing)} not in it",
+        ),
+        (n_others, f"{name}: {counted(n_others, 'group')} without a ranking here {_are(n_others)} left out"),
+    ]
+    return MatchedAdvantages(rows, tuple(note for n, note in notes if n))
+
+
+def _find_groups(present: Sequence[GroupKey], wanted: Sequence[GroupKey]) -> dict[GroupKey, GroupKey]:
+    """The file's group for each of the rankings that has one; without a step that of any, where only one has it."""
+    by_id: dict[str, list[GroupKey]] = {}
+    for key in present:
+        by_id.setdefault(key.group_id, []).append(key)
+    found = {}
+    for key in wanted:
+        same_id = by_id.get(key.group_id, [])
+        if key in same_id:
+            found[key] = key
+        elif key.step is None and len(same_id) == 1:
+            found[key] = same_id[0]
+    return found
+
+
+def _count_missing(asked: Sequence[tuple[GroupKey, str]], rows: pl.DataFrame) -> int:
+    """How many of these candidates have no row."""
+    candidates = _keys_frame(key for key, _ in asked).with_columns(
+        pl.Series("trajectory_id", [trajectory_id for _, trajectory_id in asked], dtype=pl.String)
+    )
+    return candidates.join(rows, on=_KEY, how="anti", nulls_equal=True).height
+
+
+def _keys_frame(keys: Iterable[GroupKey]) -> pl.DataFrame:
+    return pl.DataFrame(list(keys), schema={"step": pl.Int64, "group_id": pl.String}, orient="row")
+
+
+def _with_keys(frame: pl.DataFrame) -> pl.DataFrame:
+    """The frame with the columns of `_KEY` as rankings have them; a step that is none is null."""
+    steps = pl.col("step") if "step" in frame.columns else pl.lit(None)
+    return frame.with_columns(
+        steps.cast(pl.Int64, strict=False).alias("step"),
+        pl.col("group_id").cast(pl.String),
+        pl.col("trajectory_id").cast(pl.String),
+    )
+
+
+def _are(n: int) -> str:
+    return "is" if n == 1 else "are"
+
+
 def sum_changes(frame: pl.DataFrame) -> MovedAdvantage:
     """The changes of all rows together."""
     new, base = (frame[name].fill_null(0.0) for name in _NEEDED)
@@ -105,21 +200,15 @@ def changes_of(frame: pl.DataFrame, groups: Iterable[GroupKey]) -> dict[tuple[Gr
     """
     if not {"group_id", "trajectory_id"} <= set(frame.columns):
         return {}
-    wanted = {group.group_id: group for group in groups if group.step is None}
     keys = {*groups}
-    steps = pl.col("step") if "step" in frame.columns else pl.lit(None)
-    named = frame.select(
-        steps.cast(pl.Int64, strict=False).alias("step"),
-        pl.col("group_id").cast(pl.String),
-        pl.col("trajectory_id").cast(pl.String),
-        *_NEEDED,
-    ).filter(pl.col("group_id").is_in({group.group_id for group in keys}))
-    n_steps = dict(named.group_by("group_id").agg(pl.col("step").n_unique()).iter_rows())
+    named = _with_keys(frame).select(*_KEY, *_NEEDED)
+    named = named.filter(pl.col("group_id").is_in({group.group_id for group in keys}))
+    present = [GroupKey(*key) for key in named.select("step", "group_id").unique().iter_rows()]
+    asked: dict[GroupKey, list[GroupKey]] = {}
+    for group, of_file in _find_groups(present, list(keys)).items():
+        asked.setdefault(of_file, []).append(group)
     changes: dict[tuple[GroupKey, str], Change] = {}
     for step, group_id, trajectory_id, after, before in named.iter_rows():
-        key = GroupKey(step, group_id)
-        if key not in keys and n_steps[group_id] == 1:
-            key = wanted.get(group_id, key)
-        if key in keys:
+        for key in asked.get(GroupKey(step, group_id), ()):
             changes.setdefault((key, trajectory_id), Change(before, after))
     return changes

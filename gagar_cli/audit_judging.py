@@ -85,7 +85,7 @@ async def judge_all(
         for grader, record in opened:
             await _judge_tasks(judging, grader, record, partial(tell, grader.settings.endpoint.model))
         notes = [note for _, record in opened for note in record.notes]
-        notes += [f"sandbox: {grader.backend.name}: {grader.backend.reason}" for grader, _ in opened]
+        notes += [note for grader, _ in opened for note in grader.backend.notes]
         for grader, _ in opened:
             notes += grader.notes_of(f"judge {grader.settings.endpoint.model}" if len(opened) > 1 else "")
     return list(dict.fromkeys(notes))

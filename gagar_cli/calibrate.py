@@ -238,7 +238,7 @@ async def _calibrate(
                 rankings = await _grade_all(groups, grader, record, settings.concurrency, tell)
                 notes += record.notes
         label = model.model if len(settings.modes) == 1 else f"{model.model}, {mode}"
-        notes.append(f"sandbox: {grader.backend.name}: {grader.backend.reason}")
+        notes += grader.backend.notes
         notes += grader.notes_of(label if len(contestants) > 1 else "")
         cards.append(_card(label, groups, rankings))
     planted = Counter(

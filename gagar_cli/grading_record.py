@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from typing import Any, NamedTuple, Self
 
+from gagar_cli.core.overriding import overridden_reason
 from gagar_cli.core.ranking import GroupRanking
 from gagar_cli.core.schema import GroupKey
 from gagar_cli.core.spending import Spending
@@ -134,7 +135,7 @@ class RunRecord:
             if is_same and not earlier.is_owed(owed):
                 return earlier
             why = "trajectories arrived since" if is_same else "its input changed"
-            self.notes.append(f"group {key}: was overridden, but {why}: the correction no longer holds")
+            self._note_lost(key, why)
             return None
         if earlier.config_digest != self.config_digest or earlier.input_digest != input_digest:
             return None
@@ -204,8 +205,16 @@ class RunRecord:
             self._pending.append(_Pending(kept, messages, is_new))
         return kept
 
+    def _note_lost(self, key: GroupKey, why: str) -> None:
+        self.notes.append(f"group {key}: was overridden, but {why}: the correction no longer holds")
+
     def _is_same(self, earlier: KeptRanking, kept: KeptRanking, ranking: GroupRanking) -> bool:
-        """Whether a ranking is the earlier one, which is only read where it may be."""
+        """Whether a ranking is the earlier one, which is only read where it may be; or one that a person corrected."""
+        if earlier.is_overridden and ranking.status == "skipped" and not kept.has_grader:
+            if earlier.reason == overridden_reason(ranking.reason):
+                return True
+            self._note_lost(ranking.key, "its input changed")
+            return False
         is_alike = earlier.status == kept.status and earlier.input_digest == kept.input_digest
         return is_alike and self.read(earlier) == ranking
 

@@ -2,12 +2,18 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from gagar_cli.advantage_changes import MovedAdvantage, changes_of, read_advantages, sum_changes
+from gagar_cli.advantage_changes import (
+    MovedAdvantage,
+    changes_of,
+    match_advantages,
+    read_advantages,
+    sum_changes,
+)
 from gagar_cli.core.ranking import FLAGS, TIERS, GroupRanking, RankedCandidate
 from gagar_cli.core.spending import Spending, spending_of
 from gagar_cli.core.summaries import renamed
@@ -63,17 +69,20 @@ class GradingReport:
     """`model`, `mode`, `protocol`, `sandbox`, `rubric` and `prompt_version`: value to groups that were not skipped."""
     spending: Spending
     advantage: MovedAdvantage | None
+    """Over the rankings' groups."""
+    notes: tuple[str, ...] = ()
 
     def to_record(self) -> dict[str, Any]:
         """The figures as one JSON object."""
         record = renamed(asdict(self), _NAMES)
-        n_groups, reasons = record.pop("n_groups"), record.pop("reasons")
+        n_groups, reasons, notes = (record.pop(name) for name in ("n_groups", "reasons", "notes"))
         return {
             **{f"n_{status}": n_groups.get(status, 0) for status in ("graded", "skipped", "ungraded")},
             **{f"n_{status}_by_reason": counts for status, counts in reasons.items()},
             **record,
             "spending": self.spending.to_record(),
             "advantage": None if self.advantage is None else self.advantage.to_record(),
+            "notes": list(notes),
         }
 
 
@@ -81,7 +90,7 @@ def run(settings: ReportSettings) -> GradingReport:
     """Read rankings, and advantages where given, and write the page.
 
     Raises:
-        InputError: a file cannot be read.
+        InputError: a file cannot be read, or the advantages are of other rankings.
         OutputError: the page exists or cannot be written.
         UsageError: the advantages are of another kind of file.
     """
@@ -91,10 +100,12 @@ def run(settings: ReportSettings) -> GradingReport:
     rankings = list(latest_rankings(read_rankings(settings.rankings)).values())
     if not rankings:
         raise InputError(f"{show_path(settings.rankings)}: no rankings", "`gagar grade` writes them")
-    frame = read_advantages(settings.advantages) if settings.advantages is not None else None
-    report = describe(rankings, None if frame is None else sum_changes(frame))
     shown = order_for_page(rankings)[: settings.max_groups]
-    changes = None if frame is None else changes_of(frame, [one.key for one in shown])
+    report, changes = describe(rankings), None
+    if settings.advantages is not None:
+        frame, notes = match_advantages(read_advantages(settings.advantages), rankings, settings.advantages)
+        report = replace(report, advantage=sum_changes(frame), notes=notes)
+        changes = changes_of(frame, [one.key for one in shown])
     page = grading_page(
         report, shown, title=settings.title or "Grading report", n_groups=len(rankings), changes=changes
     )
@@ -103,8 +114,8 @@ def run(settings: ReportSettings) -> GradingReport:
     return report
 
 
-def describe(rankings: Sequence[GroupRanking], advantage: MovedAdvantage | None = None) -> GradingReport:
-    """The figures of rankings."""
+def describe(rankings: Sequence[GroupRanking]) -> GradingReport:
+    """The figures of rankings, without what was redistributed."""
     candidates = [one for ranking in rankings for one in ranking.candidates]
     scores: dict[str, list[int]] = {}
     for one in candidates:
@@ -122,7 +133,7 @@ def describe(rankings: Sequence[GroupRanking], advantage: MovedAdvantage | None 
         n_overridden=sum(bool(ranking.grader.get("overrides")) for ranking in rankings),
         graded_with=_graded_with([ranking for ranking in rankings if ranking.status != "skipped"]),
         spending=sum((spending_of(ranking.grader) for ranking in rankings), Spending()),
-        advantage=advantage,
+        advantage=None,
     )
 
 

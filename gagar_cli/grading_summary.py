@@ -17,7 +17,15 @@ _NAMES = {
     "ungraded": "n_ungraded_by_reason",
     "tiers": "n_candidates_by_tier",
 }
-_SPENDING = ("n_calls", "n_checks", "n_input_tokens", "n_cached_tokens", "n_output_tokens", "grading_seconds", "cost")
+_SPENDING = (
+    "n_calls",
+    "n_checks",
+    "n_input_tokens",
+    "n_cached_tokens",
+    "n_output_tokens",
+    "grading_seconds",
+    "cost",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +131,7 @@ def summarise(
         n_ungraded=len(ungraded),
         n_not_reached=sum(job.key not in reached for job in plan.jobs),
         n_resumed=n_resumed,
-        skipped=dict(Counter(ranking.reason or "" for ranking in skipped).most_common()),
+        skipped=dict(Counter((ranking.reason or "").partition(":")[0] for ranking in skipped).most_common()),
         ungraded=dict(Counter(reason.partition(":")[0] for reason in reasons.elements()).most_common()),
         ungraded_reasons=[f"{reason} ({count})" for reason, count in reasons.most_common(5)],
         tiers={tier: sum(ranking.n_by_tier[place] for ranking in graded) for place, tier in enumerate(TIERS)},
@@ -131,7 +139,7 @@ def summarise(
         n_integrity_disputed=sum(ranking.n_disputed for ranking in accused),
         n_findings=sum(ranking.n_findings for ranking in graded),
         n_unproven=sum(ranking.n_unproven for ranking in graded),
-        n_overridden=sum(ranking.is_overridden for ranking in graded),
+        n_overridden=sum(ranking.is_overridden for ranking in accused),
         n_calls=spent.n_calls,
         n_checks=spent.n_checks,
         n_input_tokens=spent.n_input_tokens,
@@ -141,6 +149,6 @@ def summarise(
         cost=None if prices is None else round(spent.cost(prices), 9),
         stopped=stopped,
         consistency=sum_up_consistency(ranking.consistency for ranking in graded),
-        notes=list(notes),
+        notes=[*backend.notes, *notes],
         n_late=n_late,
     )

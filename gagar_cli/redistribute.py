@@ -12,7 +12,7 @@ import polars as pl
 
 from gagar_cli.core.estimators import METHODS
 from gagar_cli.core.integrity_action import ViolationActs
-from gagar_cli.core.judging import GRADINGS, Judged, judge_groups
+from gagar_cli.core.judging import GRADINGS, Judged, Trajectories, judge_groups
 from gagar_cli.core.method_options import shown_options
 from gagar_cli.core.redistribution import Redistribution, redistribute
 from gagar_cli.core.schema import GroupKey
@@ -22,6 +22,7 @@ from gagar_cli.io.dump import Dump, ReadOptions, open_dump
 from gagar_cli.io.ranked_columns import read_plain_rankings
 from gagar_cli.io.ranked_index import RankedIndex, lay_rankings
 from gagar_cli.io.rankings import read_rankings
+from gagar_cli.io.records import METHOD_FIELDS
 from gagar_cli.io.streams import show_path
 from gagar_cli.progress import ProgressCallback, heard, no_progress
 from gagar_cli.redistribution_columns import expected_losses
@@ -100,7 +101,9 @@ def run(settings: RedistributeSettings, progress: ProgressCallback = no_progress
 
 
 def _index_only(settings: RedistributeSettings, wanted: tuple[str, ...]) -> ReadOptions:
-    return replace(settings.read, extras=wanted, is_index_only=True, keep_raw=settings.full_copy)
+    lists = METHOD_FIELDS if "turns" in METHODS[settings.method].needs else ()
+    masks = () if settings.per_token is None else (settings.per_token,)
+    return replace(settings.read, extras=wanted, lists=(*lists, *masks), is_index_only=True)
 
 
 def _summarise(
@@ -157,7 +160,13 @@ def _summarise(
         breaches=tuple(f"group {_group_name(dump, code)}: {details}" for code, details in listed),
         sequence_mean=sequence_mean,
         token_mean=token_mean,
+        n_unread_rewards=_count_unread(judged, rows) if settings.method == "recode" else 0,
     )
+
+
+def _count_unread(judged: Judged, rows: Trajectories) -> int:
+    """Rewards that are not 1 for a pass and 0 for a failure."""
+    return int((rows.is_valid & (judged.reward != judged.is_passed)).sum())
 
 
 def _group_name(dump: Dump, code: int) -> str:

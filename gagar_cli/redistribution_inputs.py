@@ -19,6 +19,7 @@ from gagar_cli.core.text import escape_untrusted, shorten
 from gagar_cli.errors import InputError, UsageError
 from gagar_cli.io.dump import Dump
 from gagar_cli.io.extras import extra_column
+from gagar_cli.io.lookups import MISSING, look_up
 from gagar_cli.io.ranked_index import RankedIndex
 from gagar_cli.io.records import METHOD_FIELDS
 
@@ -137,6 +138,12 @@ class _Reader:
         self._extras = dump.extras()
         self._ranked = ranked
 
+    def hint_of_raw(self, name: str) -> str | None:
+        """What helps where a converted dump keeps a native column that is named as it was."""
+        first = next(self._dump.iter_records([name, "raw"]), {})
+        is_there = look_up(first, f"raw.{name}") is not MISSING
+        return f"the dump has it as raw.{_show(name)}" if is_there else None
+
     def is_missing(self, name: str) -> bool:
         return name in self._dump.report.missing_columns
 
@@ -226,7 +233,8 @@ class _Reader:
 
     def _column(self, name: str, dtype: type[pl.DataType], hint: str) -> pl.Series:
         if self.is_missing(name):
-            raise InputError(f"{self._dump.sources[0]}: no record has {_show(name)}", hint)
+            told = f"{self._dump.sources[0]}: no record has {_show(name)}"
+            raise InputError(told, self.hint_of_raw(name) or hint)
         column = self._extras[extra_column(name)]
         if column.dtype not in (dtype, pl.Null):
             found = _KINDS[type(column.dtype)]
@@ -246,7 +254,7 @@ def _require_known(reader: _Reader, names: tuple[str, ...], flag: str) -> None:
         if reader.is_missing(name):
             raise UsageError(
                 f"{flag} names {_show(name)}, which no record has",
-                "a column or path of the dump, such as meta.task_type",
+                reader.hint_of_raw(name) or "a column or path of the dump, such as meta.task_type",
             )
 
 

@@ -88,6 +88,8 @@ class RedistributeResult:
     """Columns of the dump that a full copy has with new values."""
     n_left: dict[str, int] = field(default_factory=dict)
     """Groups that could be ranked and are not graded, by reason."""
+    n_unread_rewards: int = 0
+    """Rewards of valid trajectories that a method which sees passes and failures alone takes for another value."""
 
     @property
     def ungraded_rate(self) -> float | None:
@@ -102,11 +104,18 @@ class RedistributeResult:
 
     @property
     def shortfalls(self) -> tuple[str, ...]:
-        """What is to be said of groups that rankings were to move and did not."""
-        if self.basis != "rankings":
-            return ()
-        n_left = sum(self.n_left.values())
+        """What is to be said of rewards that the method does not read, and of groups that rankings did not move."""
         told = []
+        if self.n_unread_rewards:
+            which = counted(
+                self.n_unread_rewards, "attempt has another reward", "attempts have other rewards"
+            )
+            told.append(
+                f"{self.method} counts a pass as 1 and a failure as 0: {which}, which it does not read"
+            )
+        if self.basis != "rankings":
+            return tuple(told)
+        n_left = sum(self.n_left.values())
         if not self.n_eligible and not self.n_groups["graded"]:
             why = told_counts(self.n_by_reason["skipped"])
             told.append(
@@ -173,6 +182,7 @@ class RedistributeResult:
                 "token_mean": _losses_record(self.token_mean),
             },
             "replaced_columns": list(self.replaced_columns),
+            "notes": [*self.report.notes, *self.shortfalls],
         }
 
 

@@ -35,7 +35,7 @@ def validate_table(result: "ValidateResult") -> "Group":
     held = key_value_table(
         "Validation",
         [
-            ("records", f"{result.n_records:,} ({result.n_passed:,} passed, {_invalid(result)})"),
+            ("records", _records(result)),
             ("groups", f"{result.n_groups:,}, by {result.group_id_source}" if result.n_groups else "0"),
             ("reward contradicts resolved", f"{result.n_disagree:,}"),
             ("not in this dump", ", ".join(result.missing_columns) or "-"),
@@ -102,6 +102,14 @@ def mapping_table(name: str, record: Mapping[str, object]) -> "Table":
     if record["needs_join"]:
         rows.append(("to be joined", str(record["needs_join"])))
     return key_value_table(name, rows)
+
+
+def _records(result: "ValidateResult") -> str:
+    """How many there are, bad ones among them: a record is one problem, and a dump that cannot be read has none."""
+    n_all = result.n_records + result.n_bad_records
+    n_bad = min(result.n_problems, n_all)
+    bad = f"{n_bad:,} bad, " if n_bad else ""
+    return f"{n_all:,} ({bad}{result.n_passed:,} passed, {_invalid(result)})"
 
 
 def _invalid(result: "ValidateResult | HeadResult") -> str:

@@ -119,6 +119,8 @@ def _told_place(place: object) -> str:
         return "?"
     if place.get("integrity_violation"):
         return "violation"
+    if place.get("tier") is None:
+        return "no place"
     return _inline(f"{place.get('tier')} #{place.get('rank')}")
 
 

@@ -1,6 +1,6 @@
 """Statistics of a dump as rich tables. Values come from results, never computed here."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from gagar_cli.core.dump_statistics import DumpStatistics, Spread
@@ -66,15 +66,21 @@ def _lengths(whole: DumpStatistics) -> Iterator[tuple[str, ...]]:
     for name, count in whole.n_by_outcome.items():
         yield (
             f"{name} ({count:,})",
-            *_spread(whole.turns[name]),
-            *_spread(whole.tokens[name]),
-            _percent(whole.truncated[name]),
+            *_spread(whole.turns[name], count),
+            *_spread(whole.tokens[name], count),
+            _of(_percent(whole.truncated[name]), whole.n_with_truncated[name], count),
         )
 
 
-def _spread(spread: Spread) -> tuple[str, ...]:
+def _spread(spread: Spread, n_all: int) -> tuple[str, ...]:
     values = (spread.mean, spread.median, spread.p90, spread.largest)
-    return tuple("-" if value is None else f"{value:,.1f}" for value in values)
+    mean, *others = ("-" if value is None else f"{value:,.1f}" for value in values)
+    return (_of(mean, spread.n, n_all), *others)
+
+
+def _of(text: str, n_known: int, n_all: int) -> str:
+    """A figure with the number of attempts that tell it, where that is some only: 2 of 120 say little of the 120."""
+    return f"{text} of {n_known:,}" if 0 < n_known < n_all else text
 
 
 def _grading(whole: DumpStatistics, grading: GradingFigures) -> "Iterator[Table]":
@@ -93,7 +99,7 @@ def _grading(whole: DumpStatistics, grading: GradingFigures) -> "Iterator[Table]
     ]
     yield key_value_table("Rankings", rows)
     tiers = (
-        (name, f"{count:,}", _bar(count, whole.tiers), *_spread(whole.scores[name]))
+        (name, f"{count:,}", _bar(count, whole.tiers), *_spread(whole.scores[name], count))
         for name, count in whole.tiers.items()
     )
     columns = ("tier", "passes", "", "mean score", "median", "90%", "largest")
@@ -116,31 +122,34 @@ _PART = (
 )
 
 
+_VALID = ("passed", "failed")
+
+
 def _part(part: DumpStatistics, *, is_ranked: bool) -> tuple[str, ...]:
-    n_valid = part.n_by_outcome["passed"] + part.n_by_outcome["failed"]
+    n_valid = sum(part.n_by_outcome[name] for name in _VALID)
 
     def mean(spreads: Mapping[str, Spread]) -> str:
-        known = [
-            (each.n, each.mean)
-            for name, each in spreads.items()
-            if name != "invalid" and each.mean is not None
-        ]
-        n_known = sum(n for n, _ in known)
-        return f"{sum(n * value for n, value in known) / n_known:,.1f}" if n_known else "-"
+        value, n_known = _joined([(spreads[name].n, spreads[name].mean) for name in _VALID])
+        return _of("-" if value is None else f"{value:,.1f}", n_known, n_valid)
 
-    shares = [(part.n_by_outcome[name], part.truncated[name]) for name in ("passed", "failed")]
-    cut = sum(n * share for n, share in shares if share is not None)
-    is_told = any(share is not None for n, share in shares if n)
+    truncated, n_told = _joined([(part.n_with_truncated[name], part.truncated[name]) for name in _VALID])
     return (
         f"{part.n_trajectories:,}",
         _percent(part.pass_rate),
         f"{part.n_groups:,}",
         _percent(part.n_groups_by_kind["eligible"] / part.n_groups if part.n_groups else None),
-        _percent(cut / n_valid if n_valid and is_told else None),
+        _of(_percent(truncated), n_told, n_valid),
         mean(part.turns),
         mean(part.tokens),
         *(f"{count:,}" for count in part.tiers.values() if is_ranked),
     )
+
+
+def _joined(means: Sequence[tuple[int, float | None]]) -> tuple[float | None, int]:
+    """The mean over all values from (number of values, mean) of each set, and their number."""
+    known = [(n, value) for n, value in means if value is not None]
+    n_known = sum(n for n, _ in known)
+    return (sum(n * value for n, value in known) / n_known if n_known else None), n_known
 
 
 def _bar(count: int, counts: Mapping[str, int]) -> str:

@@ -12,7 +12,7 @@ from gagar_cli.errors import InputError
 from gagar_cli.io.dump import Dump, DumpReport, ReadOptions, open_dump
 from gagar_cli.io.dump_counts import DumpCounts, count_rows
 from gagar_cli.io.patch_notes import PatchCount, count_patches
-from gagar_cli.io.problems import kind_of_problem
+from gagar_cli.io.problems import hint_of, kind_of_problem
 from gagar_cli.io.read_options import note_of_bad_records
 from gagar_cli.io.records import HEAVY_FIELDS, TASK_FIELDS
 from gagar_cli.io.scan import MAX_LISTED_PROBLEMS, NoRecordsError
@@ -36,6 +36,9 @@ class ValidateResult:
     """What is wrong, and what the dump holds beside it."""
 
     n_records: int
+    """Those that the index has."""
+    n_bad_records: int
+    """Those that it cannot have."""
     n_groups: int
     n_passed: int
     n_invalid: int
@@ -48,7 +51,7 @@ class ValidateResult:
     kinds: tuple[tuple[str, int], ...]
     notes: tuple[str, ...]
     hint: str | None = None
-    """What helps where nothing could be read at all."""
+    """What helps with the first problem for which anything does."""
 
     @property
     def n_problems(self) -> int:
@@ -59,6 +62,7 @@ class ValidateResult:
         """The result as one JSON object."""
         return {
             "n_records": self.n_records,
+            "n_bad_records": self.n_bad_records,
             "n_groups": self.n_groups,
             "n_passed": self.n_passed,
             "n_invalid": self.n_invalid,
@@ -84,45 +88,51 @@ def run(settings: ValidateSettings, progress: ProgressCallback = no_progress) ->
             problems = list(dump.report.bad_records)
             kinds = Counter(dict(dump.report.problem_kinds))
             changes: list[PatchCount] = []
-            for message in _heavy_problems(dump, changes, progress):
+            heavy = _heavy_problems(dump, changes, progress)
+            for message in (problem.message for problem in heavy):
                 kinds[kind_of_problem(message)] += 1
                 if len(problems) < MAX_LISTED_PROBLEMS:
                     problems.append(message)
             result = _result(count_rows(dump), dump.report, problems, kinds)
             told = sum(changes, PatchCount()).notes(dump.report.missing_columns)
-            return replace(result, notes=(*result.notes, *told))
+            hint = dump.report.hint or hint_of(heavy)
+            return replace(result, notes=(*result.notes, *told), hint=hint)
     except NoRecordsError as error:
         problems = list(error.problems) or [error.message]
         kinds = Counter(error.kinds or {kind_of_problem(error.message): 1})
-        return _without_records(problems, kinds, None if error.problems else error.hint)
+        hint = error.hint_of_problems if error.problems else error.hint
+        return _without_records(problems, kinds, hint, n_bad=error.n_bad)
     except InputError as error:
         kind = kind_of_problem(error.message)
         return _without_records([error.message], Counter({kind: 1}), error.hint)
 
 
-def _without_records(problems: Sequence[str], kinds: Counter[str], hint: str | None) -> ValidateResult:
-    return ValidateResult(0, 0, 0, 0, (), 0, "", (), tuple(problems), tuple(kinds.most_common()), (), hint)
+def _without_records(
+    problems: Sequence[str], kinds: Counter[str], hint: str | None, *, n_bad: int = 0
+) -> ValidateResult:
+    told = tuple(kinds.most_common())
+    return ValidateResult(0, n_bad, 0, 0, 0, (), 0, "", (), tuple(problems), told, (), hint)
 
 
-def _heavy_problems(dump: Dump, changes: list[PatchCount], progress: ProgressCallback) -> list[str]:
+def _heavy_problems(dump: Dump, changes: list[PatchCount], progress: ProgressCallback) -> list[InputError]:
     """What is wrong with messages, patches and texts, one record after the other."""
-    found: list[str] = []
+    found: list[InputError] = []
     rows = range(0 if _READ_FIELDS.issubset(dump.report.missing_columns) else dump.n_rows)
     for first in range(0, len(rows), _AT_ONCE):
         some = rows[first : first + _AT_ONCE]
         try:
             changes.append(count_patches(trajectory for _, trajectory in dump.read_trajectories(some)))
         except InputError:
-            found += [message for row in some if (message := _problem_of(dump, row)) is not None]
+            found += [problem for row in some if (problem := _problem_of(dump, row)) is not None]
         progress(min(first + _AT_ONCE, dump.n_rows), dump.n_rows, "")
     return found
 
 
-def _problem_of(dump: Dump, row: int) -> str | None:
+def _problem_of(dump: Dump, row: int) -> InputError | None:
     try:
         dump.read_trajectories([row])
     except InputError as error:
-        return error.message
+        return error
     return None
 
 
@@ -132,6 +142,7 @@ def _result(
     left_out = note_of_bad_records(report.n_bad_records, report.bad_records)  # the problems tell of them
     return ValidateResult(
         n_records=counts.n_records,
+        n_bad_records=report.n_bad_records,
         n_groups=counts.n_groups,
         n_passed=counts.n_passed,
         n_invalid=counts.n_invalid,

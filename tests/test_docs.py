@@ -116,6 +116,7 @@ def run(tmp_path, rankings, monkeypatch, capfd, request) -> Run:
             return ""
         if DOCUMENTED_PORT in line:
             line = line.replace(DOCUMENTED_PORT, request.getfixturevalue("offline_endpoint"))
+            line = line.replace("--model my-model", "--model offline")
         if command in STARTED or not SHELL.isdisjoint(shlex.split(command)):
             line = re.sub(r"\bgagar\b", f"{shlex.quote(sys.executable)} -m gagar_cli", line)
             done = subprocess.run(line, shell=True, capture_output=True, text=True, timeout=120)

@@ -18,7 +18,7 @@ import pytest
 from gagar_cli import grade, grade_following, redistribute
 from gagar_cli.errors import InputError
 from gagar_cli.grade import GradeSettings
-from gagar_cli.grade_following import POLL_SECONDS, FollowOptions
+from gagar_cli.grade_following import FollowOptions
 from gagar_cli.grader.client import EndpointSettings
 from gagar_cli.io.dump import ReadOptions
 from gagar_cli.io.rankings import read_rankings
@@ -27,6 +27,8 @@ DEMO = Path(str(files("gagar_cli").joinpath("demo_data/demo-rollouts.jsonl")))
 RECORDS = [json.loads(line) for line in DEMO.read_text().splitlines()]
 GROUPS = list(dict.fromkeys(record["group_id"] for record in RECORDS))
 GROUP = "shelfmark__shelfmark-44"
+POLL_SECONDS = 0.1
+"""Between two looks at a dump: several of them show that nothing happens."""
 
 
 def nemo(record: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -93,6 +95,11 @@ def in_background(work: Callable[[], Any]) -> tuple[threading.Thread, list[Any]]
     return thread, results
 
 
+@pytest.fixture(autouse=True)
+def looks_often(monkeypatch) -> None:
+    monkeypatch.setattr(grade_following, "POLL_SECONDS", POLL_SECONDS)
+
+
 @pytest.fixture
 def folder(tmp_path) -> Path:
     (tmp_path / "rollouts").mkdir()
@@ -155,13 +162,13 @@ def test_a_group_waits_for_its_verdicts(settings, folder, tmp_path):
     (folder / "_SUCCESS").touch()
     joined = replace(settings, read=ReadOptions(joins=(str(verdicts),)))
     thread, results = in_background(lambda: run(joined, quiet_seconds=0.0))
-    time.sleep(1.0)
+    time.sleep(5 * POLL_SECONDS)
     told = [
         {"instance_id": GROUP, "trajectory_id": each["trajectory_id"], "resolved": each["resolved"]}
         for each in records
     ]
     verdicts.write_text(lines_of(told[:-1]))
-    time.sleep(1.0)
+    time.sleep(5 * POLL_SECONDS)
     assert (n_lines(settings.output), thread.is_alive()) == (0, True)
     with verdicts.open("a") as stream:
         stream.write(lines_of(told[-1:]))
@@ -197,7 +204,7 @@ def test_a_shard_that_is_written_again_unchanged_is_not_graded_again(settings, f
     wait_for(lambda: n_lines(settings.output) == 1)
     shard = folder / "t_0.json"
     shard.write_text(json.dumps(json.loads(shard.read_text()), indent=1))
-    time.sleep(1.0)
+    time.sleep(5 * POLL_SECONDS)
     (folder / "_SUCCESS").touch()
     thread.join(60)
     assert n_lines(settings.output) == 1

@@ -157,8 +157,64 @@ def test_every_candidates_advantage_is_told_before_and_after(settings, tmp_path)
 def test_a_candidate_that_the_advantages_lack_is_told_as_such(settings, tmp_path):
     advantages = tmp_path / "advantages.jsonl"
     advantages.write_text(json.dumps({"advantage": 0.0, "advantage_base": 0.0}) + "\n")
-    run(replace(settings, advantages=str(advantages)))
+    report = run(replace(settings, advantages=str(advantages)))
     assert Path(settings.output).read_text(encoding="utf-8").count("advantage not in the file") == 3
+    assert "whether it is of these rankings cannot be told" in report.notes[0]
+
+
+def write_advantages(path, rows) -> str:
+    """Rows are (step, group, trajectory, base, after)."""
+    names = ("step", "group_id", "trajectory_id", "advantage_base", "advantage")
+    path.write_text("".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows))
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ((7, "other", "a", 0.5, 0.9), "none of 3 groups of the rankings is in it"),
+        ((7, "g1", "other", 0.5, 0.9), "none of 3 candidates of the rankings is in it"),
+    ],
+)
+def test_advantages_of_other_rankings_are_refused(settings, tmp_path, row, message):
+    path = write_advantages(tmp_path / "other.jsonl", [row])
+    with pytest.raises(InputError, match=message) as caught:
+        run(replace(settings, advantages=path))
+    assert caught.value.hint is not None
+    assert not Path(settings.output).exists()
+
+
+def test_advantages_of_another_step_are_refused(settings, tmp_path):
+    lines = [{**RANKINGS[0], "step": 1}]
+    rankings = tmp_path / "steps.jsonl"
+    rankings.write_text(json.dumps(lines[0]) + "\n")
+    path = write_advantages(tmp_path / "other.jsonl", [(2, "g1", "a", 0.5, 0.9)])
+    with pytest.raises(InputError, match="none of 1 group of the rankings is in it"):
+        run(replace(settings, rankings=str(rankings), advantages=path))
+
+
+def test_figures_are_of_what_rankings_and_advantages_share_and_the_rest_is_told(settings, tmp_path):
+    rows = [
+        (7, "g1", "a", 0.5, 0.9),
+        (7, "g1", "b", 0.5, 0.1),
+        (7, "g1", "f", -1.0, -1.0),
+        (7, "x", "a", 0.5, 9.5),
+    ]
+    path = write_advantages(tmp_path / "more.jsonl", rows)
+    report = run(replace(settings, advantages=path))
+    assert report.advantage is not None
+    assert (report.advantage.n_rows, report.advantage.moved) == (3, pytest.approx(0.4))
+    assert report.to_record()["notes"] == [
+        f"{path}: 2 of 3 groups of the rankings are not in it",
+        f"{path}: 1 of 3 candidates is not in it",
+        f"{path}: 1 group without a ranking here is left out",
+    ]
+
+
+def test_a_violation_is_said_to_get_the_reward_of_a_failure(settings):
+    run(settings)
+    page = Path(settings.output).read_text(encoding="utf-8")
+    assert "no place, and by default the reward of a failure." in page
 
 
 def test_hostile_names_make_no_tag_on_the_page(settings, tmp_path):

@@ -23,20 +23,30 @@ GROUP = "shelfmark__shelfmark-44"
 BEST, WORST = f"{GROUP}-08", f"{GROUP}-02"
 
 
-@pytest.fixture
-def dump(tmp_path) -> Path:
-    path = tmp_path / "dump.jsonl"
-    path.write_bytes(DEMO.read_bytes())
-    return path
+@pytest.fixture(scope="module")
+def graded_once(tmp_path_factory) -> Path:
+    """A folder with the demo's dump, and what `gagar grade` leaves of it."""
+    folder = tmp_path_factory.mktemp("graded")
+    (folder / "dump.jsonl").write_bytes(DEMO.read_bytes())
+    run(settings_in(folder))
+    return folder
+
+
+def settings_in(folder: Path) -> GradeSettings:
+    dump, output = (str(folder / name) for name in ("dump.jsonl", "rankings.jsonl"))
+    return GradeSettings((dump,), output, EndpointSettings("offline"), sandbox="inspect-only")
 
 
 @pytest.fixture
-def graded(dump, tmp_path) -> GradeSettings:
-    settings = GradeSettings(
-        (str(dump),), str(tmp_path / "rankings.jsonl"), EndpointSettings("offline"), sandbox="inspect-only"
-    )
-    run(settings)
-    return settings
+def graded(graded_once, tmp_path) -> GradeSettings:
+    for made in graded_once.iterdir():
+        (tmp_path / made.name).write_bytes(made.read_bytes())
+    return settings_in(tmp_path)
+
+
+@pytest.fixture
+def dump(graded) -> Path:
+    return Path(graded.dumps[0])
 
 
 def correction(path: str, trajectory_id: str = BEST, tier: str = "T3") -> OverrideSettings:

@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from gagar_cli.errors import InputError
+from gagar_cli.errors import InputError, UsageError
 from gagar_cli.io.dump import ReadOptions
 from gagar_cli.redistribute import RedistributeSettings, run
 
@@ -224,3 +224,47 @@ def test_masks_that_do_not_fit_are_placed(tmp_path: Path, mask: list[object], me
 def test_mask_that_no_record_has_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"dump.jsonl:1: maks is missing, expected a mask"):
         redistribute(tmp_path, attempts(mask=MASKS), method="rloo", per_token="maks")
+
+
+ROLLOUTS = [
+    {
+        "group_index": 0,
+        "index": n,
+        "prompt": "fix",
+        "response": "ok",
+        "tokens": [1],
+        "reward": n,
+        "status": "completed",
+    }
+    | {"loss_mask": [0, 1, 1]}
+    for n in range(2)
+]
+
+
+@pytest.mark.parametrize("column", ["loss_mask", "raw.loss_mask"])
+def test_the_mask_of_a_native_row_is_found_by_its_own_name(tmp_path: Path, column: str) -> None:
+    found = redistribute(tmp_path, ROLLOUTS, method="dr-grpo", per_token=column, rankings=None)
+    assert [row["token_advantages"] for row in found] == [[0.0, -0.5, -0.5], [0.0, 0.5, 0.5]]
+
+
+def test_the_hint_names_the_place_of_a_mask_in_a_converted_dump(tmp_path: Path) -> None:
+    dump = attempts(raw=[json.dumps({"mask": [1, 1]})] * 3)
+    with pytest.raises(InputError, match="mask is missing, expected a mask") as raised:
+        redistribute(tmp_path, dump, method="dr-grpo", per_token="mask", rankings=None)
+    assert raised.value.hint == "the dump has it as raw.mask"
+    found = redistribute(tmp_path, dump, method="dr-grpo", per_token="raw.mask", rankings=None)
+    assert [len(row["token_advantages"]) for row in found] == [2, 2, 2]
+
+
+@pytest.mark.parametrize("as_parquet", [False, True])
+def test_the_hint_names_the_place_of_a_factor_in_a_converted_dump(
+    tmp_path: Path, *, as_parquet: bool
+) -> None:
+    dump = attempts(raw=[json.dumps({"cost": cost}) for cost in (0.5, 1, 1)])
+    more = {"rankings": None, "per_token": None, "as_parquet": as_parquet}
+    for flag in ("factor_column", "factor"):
+        with pytest.raises((InputError, UsageError)) as raised:
+            redistribute(tmp_path, dump, method="gagar", **{flag: "cost"}, **more)
+        assert raised.value.hint == "the dump has it as raw.cost"
+    found = redistribute(tmp_path, dump, method="gagar", factor_column="raw.cost", **more)
+    assert found[0]["advantage"] < found[1]["advantage"]

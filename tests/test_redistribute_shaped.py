@@ -70,3 +70,31 @@ def test_documentation_shows_these_numbers(redistributed: Any) -> None:
         cells = [cell.strip().replace("−", "-") for cell in line.split("|")]
         assert float(cells[4]) == pytest.approx(row["advantage_base"])
         assert float(cells[5].split(",")[0]) == pytest.approx(row["advantage"], abs=5e-5)
+
+
+@pytest.mark.parametrize(
+    ("rewards", "note"),
+    [
+        ((1.0, 1.0, 0.0), None),
+        ((1.0, 0.2, -1.0), "2 attempts have other rewards, which it does not read"),
+        ((1.0, 0.2, 0.0), "1 attempt has another reward, which it does not read"),
+    ],
+)
+def test_recode_counts_passes_and_failures_and_says_so(
+    tmp_path: Path, rewards: tuple[float, ...], note: str | None
+) -> None:
+    records = [
+        {"group_id": "g", "trajectory_id": str(place), "resolved": place < 2, "reward": reward}
+        | {"process_score": 0.5, "format_ok": True}
+        for place, reward in enumerate(rewards)
+    ]
+    dump, output = tmp_path / "dump.jsonl", tmp_path / "out.jsonl"
+    dump.write_text("".join(json.dumps(record) + "\n" for record in records))
+    result = run(
+        RedistributeSettings((str(dump),), None, str(output), method="recode", assignments=("scale=none",))
+    )
+    rows = [json.loads(line) for line in output.read_text().splitlines()]
+    # 1 + 1 + 0.5 twice and 1, whatever the rewards are.
+    assert [row["advantage"] for row in rows] == pytest.approx([0.5, 0.5, -1.0])
+    told = () if note is None else (f"recode counts a pass as 1 and a failure as 0: {note}",)
+    assert result.shortfalls == told

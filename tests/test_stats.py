@@ -70,6 +70,8 @@ def test_numbers_of_a_dump_and_its_rankings(tmp_path: Path, suffix: str) -> None
     assert grading is not None
     assert whole.n_by_outcome == {"passed": 3, "failed": 1, "invalid": 1}
     assert whole.truncated == {"passed": 0.5, "failed": None, "invalid": None}
+    assert whole.n_with_truncated == {"passed": 2, "failed": 0, "invalid": 0}
+    assert record["n_with_truncated"] == whole.n_with_truncated
     assert whole.turns["passed"].mean == 3.0
     assert whole.tiers == {"T1": 1, "T2": 1, "T3": 0}
     assert (whole.findings["patch"], whole.n_unproven) == (2, 2)
@@ -120,6 +122,26 @@ def test_what_only_rankings_tell_is_left_out_without_them(tmp_path: Path, gagar:
         assert [part[name] for name in OF_RANKINGS] == [None] * 4
     ranked = json.loads(gagar("stats", dump, rankings, "--by", "step", "--json").stdout)
     assert ranked["parts"]["1"]["n_candidates_by_tier"] == {"T1": 1, "T2": 1, "T3": 0}
+
+
+def test_a_figure_that_some_attempts_tell_says_how_many(tmp_path: Path, gagar: Any) -> None:
+    rows = [
+        {"resolved": True, "is_truncated": False, "n_turns": 4},
+        {"resolved": True, "is_truncated": False, "n_turns": 4},
+        {"resolved": False, "is_truncated": True},
+        {"resolved": False, "n_turns": 7, "n_output_tokens": 1500},
+        {"resolved": False, "n_output_tokens": 500},
+    ]
+    records = [
+        {"step": 1, "group_id": "g", "trajectory_id": str(i), "repo": "x/y", **row}
+        for i, row in enumerate(rows)
+    ]
+    told = gagar("stats", write(tmp_path / "d.jsonl", records), "--by", "step").stdout
+    assert re.search(r"passed \(2\) +4\.0 +4\.0 +4\.0 +4\.0 +- +- +- +- +0\.0% *\n", told)
+    cells = r" +7\.0 of 1 +7\.0 +7\.0 +7\.0 +1,000\.0 of 2 +1,000\.0 +1,400\.0 +1,500\.0 +100\.0% of 1 *\n"
+    assert re.search(r"failed \(3\)" + cells, told)
+    # One of the three that tell was cut; two thirds told nothing of turns or tokens.
+    assert re.search(r"33\.3% of 3 +5\.0 of 3 +1,000\.0 of 2 *\n", told)
 
 
 def test_column_that_splits_must_be_there(tmp_path: Path) -> None:

@@ -29,13 +29,13 @@ rows = [
     for number, each in enumerate(records)
 ]
 open(out, "w").write("".join(json.dumps(row) + "\\n" for row in rows))
-counts = {"n_graded": 1, "n_skipped": 2, "n_ungraded": 1, "n_eligible": 2, "n_integrity_violations": 3}
+counts = {"n_graded": 1, "n_skipped": 2, "n_ungraded": 1, "n_eligible": 2, "n_integrity_violations": 3, "n_bad_records": 0}
 print(json.dumps({**counts, "n_left_by_reason": {"endpoint": 1}, "capped_share": None}))
 """
 """Credits of rollout i: advantage i/4, reward 10 + i."""
 METRICS = {
-    "gagar/graded_share": 0.25, "gagar/ungraded_share": 0.5, "gagar/capped_share": 0.0, "gagar/violations": 3,
-    "gagar/tokens_in": 700, "gagar/tokens_out": 30,
+    "gagar/graded_share": 0.25, "gagar/eligible_share": 0.5, "gagar/ungraded_share": 0.5, "gagar/capped_share": 0.0,
+    "gagar/violations": 3, "gagar/bad_records": 0, "gagar/tokens_in": 700, "gagar/tokens_out": 30,
 }  # fmt: skip
 """Without the share that moved, which depends on the number of rollouts."""
 
@@ -110,8 +110,9 @@ class Tensor(list):  # type: ignore[type-arg]
 
 def test_slime_gets_advantages_for_all_samples(bench: Bench) -> None:
     def sample(number: int, run: int | None, status: str, *, removed: bool = False) -> SimpleNamespace:
+        told = {"model_patch": "p", "n_turns": np.int64(3), "step": number, "reward": -1.0}
         return SimpleNamespace(
-            group_index=7, index=number, rollout_id=run, response=f"r{number}", metadata={"model_patch": "p", "n_turns": np.int64(3)},
+            group_index=7, index=number, rollout_id=run, response=f"r{number}", metadata=told,
             status=SimpleNamespace(value=status), remove_sample=removed, get_reward_value=lambda args: 1.0,
         )  # fmt: skip
 
@@ -123,6 +124,7 @@ def test_slime_gets_advantages_for_all_samples(bench: Bench) -> None:
     assert [record["infra_failure"] for record in bench.records] == [False, True, False, True]
     assert [each["content"] for each in bench.records[2]["messages"]] == ["r2", "r3"]
     assert (bench.records[0]["model_patch"], bench.records[0]["n_turns"]) == ("p", 3)
+    assert {(record["reward"], record.get("step")) for record in bench.records} == {(1.0, None)}
 
 
 def test_trl_gets_rewards_one_a_completion(bench: Bench) -> None:
@@ -197,7 +199,7 @@ def test_verl_trainer_writes_rewards_to_the_last_token_of_every_output(bench: Be
     columns = {
         "uid": Tensor(["u", "u", "u"]),
         "rm_scores": Tensor([Tensor([0.0, 1.0]), Tensor([0.0, 0.0]), Tensor([0.0])]),
-        "extra_fields": Tensor([{"gagar": {"model_patch": "p0"}}, {"gagar": {"model_patch": "p1"}}, None]),
+        "extra_fields": Tensor([{"gagar": {"model_patch": "p0"}}, None, {"gagar": {"infra_failure": True}}]),
     }
     module = bench.load(
         "verl_trainer",
@@ -220,10 +222,10 @@ def test_verl_trainer_writes_rewards_to_the_last_token_of_every_output(bench: Be
     )
     batch = SimpleNamespace(keys=["u_0_10", "u_0_9", "u_1_0"], partition_id="train")
     assert registered["gagar"] is module.GagarTrainer
-    # Two outputs of one session, the last one first, then another session: two attempts.
+    # Two outputs of one session, the last one first, then another session, which is invalid: two attempts.
     metrics: dict[str, float] = {}
-    assert module.GagarTrainer()._compute_advantage(batch, metrics) == [[0.0, 11], [0.0, 11], [10]]
-    assert metrics == METRICS | {"gagar/moved_share": 0.25}
+    assert module.GagarTrainer()._compute_advantage(batch, metrics) == [[0.0, 11], [0.0, 11], [11]]
+    assert metrics == METRICS | {"gagar/moved_share": 0.0}
     assert [(r["trajectory_id"], r["reward"], r.get("model_patch")) for r in bench.records] == [
         ("u_1", 0.0, None),
         ("u_0", 1.0, "p0"),
@@ -286,7 +288,7 @@ def test_nemo_rl_estimator_replaces_rewards_and_refuses_other_scales(bench: Benc
         valid_mask=Tensor([1.0, 0.0, 1.0]),
         repeated_batch={"message_log": [[{"role": "user", "content": "u", "token_ids": 1}]] * 3},
     )
-    assert made == [10, 0.0, 12]
+    assert made == [10, 10, 12]  # the invalid second one gets what does not move the mean of its group
     assert [record["group_id"] for record in bench.records] == ["0", "0", "1"]
     assert bench.records[0]["messages"] == [{"role": "user", "content": "u"}]
     with pytest.raises(ValueError, match="set use_leave_one_out_baseline and normalize_rewards to false"):

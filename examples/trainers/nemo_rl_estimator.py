@@ -6,7 +6,7 @@
 Both options are needed: NeMo-RL's default leaves each attempt out of its own mean and divides by the deviation.
 """
 
-from gagar_step import redistribute_step
+from gagar_step import redistribute_rewards
 from nemo_rl.algorithms import advantage_estimator
 
 
@@ -33,10 +33,7 @@ class GagarAdvantageEstimator(advantage_estimator.GRPOAdvantageEstimator):
                     {"role": turn["role"], "content": turn["content"]} for turn in logs[row]
                 ]
             records.append(record)
-        credited = redistribute_step(records)
-        pairs = zip(rewards.tolist(), credited, strict=True)
-        replaced = [old if new.reward is None else new.reward for old, new in pairs]
-        made = rewards.new_tensor(replaced)
+        made = rewards.new_tensor(redistribute_rewards(records))
         return super().compute_advantage(prompt_ids, made, mask, valid_mask=valid_mask, **kwargs)
 
 

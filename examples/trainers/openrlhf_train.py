@@ -9,7 +9,7 @@ can only be seen here. The label of a prompt may be JSON text with what the grad
 import json
 
 import openrlhf.trainer.ppo_trainer as ppo_trainer
-from gagar_step import redistribute_step
+from gagar_step import redistribute_rewards, with_facts
 from openrlhf.trainer.ppo_utils.experience_maker import RemoteExperienceMaker
 
 
@@ -32,11 +32,11 @@ class GagarExperienceMaker(RemoteExperienceMaker):
                 "problem_statement": experience.prompts[row],
             }
             label = experience.labels[row]
-            records.append(record | (json.loads(label) if label and label.lstrip().startswith("{") else {}))
+            told = json.loads(label) if label and label.lstrip().startswith("{") else {}
+            records.append(with_facts(record, told))
         metrics = {}
-        for (experience, row), credit in zip(rows, redistribute_step(records, metrics), strict=True):
-            if credit.reward is not None:
-                experience.rewards[row] = credit.reward
+        for (experience, row), reward in zip(rows, redistribute_rewards(records, metrics), strict=True):
+            experience.rewards[row] = reward
         for experience in experiences:  # OpenRLHF logs the mean of each entry of `info`
             for name, value in metrics.items():
                 experience.info[name] = experience.rewards.new_tensor([value] * len(experience.index))

@@ -9,7 +9,7 @@ For verifiers environments whose rollouts hold `prompt`, `completion` and `rewar
 
 import json
 
-from gagar_step import redistribute_step
+from gagar_step import redistribute_step, with_facts
 
 
 def _messages(value, role):
@@ -31,18 +31,19 @@ def _messages(value, role):
 def gagar_advantage(inputs, **kwargs):
     """Per-token advantages, one list a rollout."""
     records = [
-        {
-            "group_id": "group",
-            "trajectory_id": str(number),
-            "reward": rollout["reward"],
-            "infra_failure": bool(rollout.get("error")),
-            "messages": [
-                *_messages(rollout["prompt"], "user"),
-                *_messages(rollout["completion"], "assistant"),
-            ],
-            **kwargs.get("fields", {}),
-            **(info if isinstance(info := rollout.get("info"), dict) else {}),
-        }
+        with_facts(
+            {
+                "group_id": "group",
+                "trajectory_id": str(number),
+                "reward": rollout["reward"],
+                "infra_failure": bool(rollout.get("error")),
+                "messages": [
+                    *_messages(rollout["prompt"], "user"),
+                    *_messages(rollout["completion"], "assistant"),
+                ],
+            },
+            kwargs.get("fields", {}) | (info if isinstance(info := rollout.get("info"), dict) else {}),
+        )
         for number, rollout in enumerate(inputs.rollouts)
     ]
     return inputs.broadcast([credit.advantage or 0.0 for credit in redistribute_step(records)])

@@ -8,7 +8,7 @@ Without the division by the deviation, SkyRL's GRPO of these rewards is the redi
 import sys
 
 import ray
-from gagar_step import redistribute_step
+from gagar_step import redistribute_rewards
 from skyrl.train.config import SkyRLTrainConfig
 from skyrl.train.entrypoints.main_base import BasePPOExp, validate_cfg
 from skyrl.train.trainer import RayPPOTrainer
@@ -36,11 +36,7 @@ class GagarTrainer(RayPPOTrainer):
                 zip(uids, rewards, generator_output["response_ids"], strict=True)
             )
         ]
-        credited = redistribute_step(records, self.all_metrics)
-        # An invalid rollout keeps its reward here: SkyRL masks it by its loss mask.
-        replaced = [
-            old if new.reward is None else new.reward for old, new in zip(rewards, credited, strict=True)
-        ]
+        replaced = redistribute_rewards(records, self.all_metrics)
         measured = generator_output if metrics_generator_output is None else metrics_generator_output
         return super().postprocess_generator_output(
             {**generator_output, "rewards": replaced},

@@ -6,7 +6,7 @@ slime hands over all samples of a step and trains on the second list as it is, s
 sample holds what the grader is to see (`model_patch`, `messages`, …), put there by the rollout function.
 """
 
-from gagar_step import redistribute_step
+from gagar_step import redistribute_step, with_facts
 
 
 def post_process_rewards(args, samples):
@@ -21,14 +21,9 @@ def post_process_rewards(args, samples):
         earlier = records.get(key, {"messages": [], "infra_failure": False})
         said = [*earlier["messages"], {"role": "assistant", "content": sample.response}]
         is_broken = sample.status.value in ("aborted", "failed") or sample.remove_sample
-        records[key] = {
-            "group_id": key[0],
-            "trajectory_id": key[1],
-            "reward": reward,
-            "messages": said,
-            **sample.metadata,
-            "infra_failure": earlier["infra_failure"] or is_broken,
-        }
+        record = {"group_id": key[0], "trajectory_id": key[1], "reward": reward, "messages": said}
+        record["infra_failure"] = earlier["infra_failure"] or is_broken
+        records[key] = with_facts(record, sample.metadata)
         runs.append(key)
     given = dict(zip(records, redistribute_step(list(records.values())), strict=True))
     return raw, [given[key].advantage or 0.0 for key in runs]

@@ -9,14 +9,14 @@ so `per_device_train_batch_size` has to be a multiple of `num_generations`. The 
 
 from collections import Counter
 
-from gagar_step import redistribute_step
+from gagar_step import redistribute_rewards
 
 
 def make_gagar_reward(passes):
     """The reward function; `passes(completion, task_id)` says whether an attempt passes its tests."""
 
     def gagar_reward(prompts, completions, completion_ids, *, task_id, **kwargs):  # noqa: ARG001 - TRL calls by name
-        """One reward a completion; None where it is invalid, which TRL leaves out of the mean."""
+        """One reward a completion."""
         seen = Counter()
         records = []
         for prompt, completion, task in zip(prompts, completions, task_id, strict=True):
@@ -35,10 +35,10 @@ def make_gagar_reward(passes):
                 }
             )
         metrics = {}
-        credited = redistribute_step(records, metrics)
+        rewards = redistribute_rewards(records, metrics)
         if "log_metric" in kwargs:
             for name, value in metrics.items():
                 kwargs["log_metric"](name, value)
-        return [credit.reward for credit in credited]
+        return rewards
 
     return gagar_reward

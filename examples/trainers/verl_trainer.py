@@ -10,7 +10,7 @@ grader is to see (`model_patch`, `messages`, …) into `extra_fields["gagar"]` o
 
 import torch
 import transfer_queue as tq
-from gagar_step import redistribute_step
+from gagar_step import redistribute_rewards, with_facts
 from verl.trainer.ppo.v1 import PPOTrainerSync, register_trainer
 from verl.utils import tensordict_utils as tu
 
@@ -28,20 +28,21 @@ class GagarTrainer(PPOTrainerSync):
         last = {sessions[row]: row for row in sorted(range(len(outputs)), key=lambda row: int(outputs[row]))}
         uids, extras = data["uid"].tolist(), data["extra_fields"].tolist()
         records = [
-            {
-                "group_id": str(uids[row]),
-                "trajectory_id": session,
-                "reward": float(scores[row].sum()),
-                **((extras[row] or {}).get("gagar") or {}),
-            }
+            with_facts(
+                {
+                    "group_id": str(uids[row]),
+                    "trajectory_id": session,
+                    "reward": float(scores[row].sum()),
+                },
+                (extras[row] or {}).get("gagar") or {},
+            )
             for session, row in last.items()
         ]
-        credited = dict(zip(last, redistribute_step(records, metrics), strict=True))
+        rewards = dict(zip(last, redistribute_rewards(records, metrics), strict=True))
         replaced = []
         for session, score in zip(sessions, scores, strict=True):
-            reward = credited[session].reward
             made = torch.zeros_like(score)
-            made[-1] = score.sum() if reward is None else reward
+            made[-1] = rewards[session]
             replaced.append(made)
         nested = torch.nested.as_nested_tensor(replaced, layout=torch.jagged)
         written = tu.get_tensordict({"rm_scores": nested})

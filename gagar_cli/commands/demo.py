@@ -36,7 +36,8 @@ def demo(
     """
     with progress_bar("grading", quiet=quiet) as progress:
         result = use_case.run(output, sandbox=sandbox, sandbox_image=sandbox_image, progress=progress)
-    write_note(f"note: sandbox: {result.graded.sandbox}: {result.graded.sandbox_reason}", quiet=quiet)
+    for note in result.graded.notes:
+        write_note(f"note: {note}", quiet=quiet)
     if as_json:
         write_summary(None, result.to_record(), as_json=True)
         return

@@ -238,7 +238,7 @@ def grade(
         if settings.ledger_path is not None:
             write_note("interrupted: groups that were done are kept, the same command goes on")
         raise
-    for note in (f"sandbox: {result.sandbox}: {result.sandbox_reason}", *result.notes, *shortfalls(result)):
+    for note in (*result.notes, *shortfalls(result)):
         write_note(f"note: {note}", quiet=quiet)
     write_summary(
         grade_table(result), result.to_record(), as_json=as_json, to_stderr=output == "-", quiet=quiet

@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 
 from gagar_cli import grading_report as use_case
-from gagar_cli.commands.options import Json, Overwrite
-from gagar_cli.console import write_summary
+from gagar_cli.commands.options import Json, Overwrite, Quiet
+from gagar_cli.console import write_note, write_summary
 from gagar_cli.report.grading_page import report_facts
 from gagar_cli.tables import key_value_table
 
@@ -27,6 +27,7 @@ def report(
     max_groups: Annotated[int, typer.Option("--max-groups", min=0, help="groups shown one by one")] = 300,
     overwrite: Overwrite = False,
     as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Make one HTML page of a grading run.
 
@@ -37,4 +38,6 @@ def report(
     """
     settings = use_case.ReportSettings(rankings, output, advantages, title, max_groups, overwrite)
     found = use_case.run(settings)
+    for note in found.notes:
+        write_note(f"note: {note}", quiet=quiet)
     write_summary(key_value_table("report", report_facts(found)), found.to_record(), as_json=as_json)

@@ -15,6 +15,7 @@ from gagar_cli.core.figure_ranges import SHARES, range_of, range_of_difference
 from gagar_cli.core.intervals import Floats, Interval
 from gagar_cli.core.sampling import choose_of_each
 from gagar_cli.core.statistics import (
+    ROUNDING,
     Estimate,
     detectable_effect,
     estimate_mean,
@@ -193,7 +194,7 @@ def compare(
             if not len(paired):
                 continue
             values[name] = (_mean(paired[:, 0], name, seed), _mean(paired[:, 1], name, seed))
-            difference = paired[:, 1] - paired[:, 0]
+            difference = _settle(paired[:, 1] - paired[:, 0])
             estimate = _estimate(difference, range_of_difference(name), seed)
             differences[name] = _with_power(estimate, difference, seed=seed)
     return Comparison(
@@ -253,23 +254,23 @@ def _task_values(
 
 
 def _by_task(tasks: Sequence[JudgedTask], values: Sequence[float] | Sequence[Sequence[float]]) -> Floats:
-    """The values of judgments as one row a task, in the order in which tasks first appear.
-
-    Rounded, as means of the same numbers in another order differ in the last places, which no test may take for a
-    difference.
-    """
+    """The values of judgments as one row a task, in the order in which tasks first appear."""
     rows = np.asarray(values, dtype=np.float64)
     places: dict[str, list[int]] = {}
     for number, task in enumerate(tasks):
         places.setdefault(task.task_id, []).append(number)
-    means = np.array([rows[of_task].mean(axis=0) for of_task in places.values()], dtype=np.float64)
-    return np.round(means, 12)
+    return np.array([rows[of_task].mean(axis=0) for of_task in places.values()], dtype=np.float64)
+
+
+def _settle(differences: Floats) -> Floats:
+    """0 for what is none: means of the same numbers in another order differ in the last places."""
+    return np.where(np.abs(differences) <= ROUNDING, 0.0, differences)
 
 
 def _rate(shares: Floats, *, seed: int) -> Difference | None:
     """A rate and how far it is from one half."""
     estimate = estimate_mean(shares, seed=seed, is_share=True)
-    return None if estimate is None else _with_power(estimate, shares - 0.5, seed=seed)
+    return None if estimate is None else _with_power(estimate, _settle(shares - 0.5), seed=seed)
 
 
 def _mean(values: Floats, name: str, seed: int) -> Estimate:
@@ -284,7 +285,8 @@ def _estimate(values: Floats, within: Interval, seed: int, *, is_share: bool = F
 
 
 def _with_power(estimate: Estimate, differences: Floats, *, seed: int) -> Difference:
-    spreading = spread(differences)
+    is_constant = float(np.ptp(differences)) <= ROUNDING
+    spreading = None if is_constant else spread(differences)
     return Difference(
         estimate,
         sign_flip_p_value(differences, seed=seed),

@@ -94,6 +94,8 @@ class DumpStatistics:
     tokens: dict[str, Spread]
     truncated: dict[str, float | None]
     """Share of those that tell, by outcome."""
+    n_with_truncated: dict[str, int]
+    """Those that tell, by outcome."""
     cost_usd: float | None
     """Sum over the trajectories that tell; None where none does."""
     n_with_cost: int
@@ -133,6 +135,7 @@ def describe(observed: Observed) -> DumpStatistics:
     }
     is_ranked = observed.tier >= 0
     by_tier = {name: is_ranked & (observed.tier == code) for code, name in enumerate(TIERS)}
+    truncated = {name: spread(observed.is_truncated[chosen]) for name, chosen in outcomes.items()}
     costs = observed.cost_usd[~np.isnan(observed.cost_usd)]
     return DumpStatistics(
         n_trajectories=len(group),
@@ -143,7 +146,8 @@ def describe(observed: Observed) -> DumpStatistics:
         passes_of_mixed=_counts(n_passed[outlines.is_mixed]),
         turns={name: spread(observed.n_turns[chosen]) for name, chosen in outcomes.items()},
         tokens={name: spread(observed.n_tokens[chosen]) for name, chosen in outcomes.items()},
-        truncated={name: spread(observed.is_truncated[chosen]).mean for name, chosen in outcomes.items()},
+        truncated={name: each.mean for name, each in truncated.items()},
+        n_with_truncated={name: each.n for name, each in truncated.items()},
         cost_usd=fsum(costs) if len(costs) else None,
         n_with_cost=len(costs),
         tiers={name: int(chosen.sum()) for name, chosen in by_tier.items()},

@@ -1,9 +1,11 @@
 """Gates: `win_rate.ci_low>0.5` against a summary, so that a pipeline stops where quality did not hold.
 
 The name is a dotted path into the summary's record; a part that is a number counts into a list. A value that is null or
-absent does not meet any gate: what was not measured is not proven.
+absent does not meet any gate: what was not measured is not proven. A value that is the bound but for rounding is the
+bound.
 """
 
+import math
 import operator
 import re
 from collections.abc import Callable, Mapping
@@ -19,6 +21,9 @@ _OPERATORS: Mapping[str, Callable[[float, float], bool]] = {
     "==": operator.eq,
     "!=": operator.ne,
 }
+_RELATIVE, _ABSOLUTE = 1e-9, 1e-12
+"""Closer than this a value is the bound: far above rounding, far below what a figure over tasks can tell apart."""
+_DIGITS = range(6, 18)
 _FORM = re.compile(
     r"\s*([^\s<>=!](?:[^<>=!]*[^\s<>=!])?)\s*(>=|<=|==|!=|>|<)\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*"
 )
@@ -44,7 +49,7 @@ class GateResult:
 
     def describe(self) -> str:
         """The gate with the value that was found."""
-        found = "not measured" if self.value is None else f"{self.value:.6g}"
+        found = "not measured" if self.value is None else _explain(self.gate, self.value)
         return f"{self.gate.text}: {'.'.join(self.gate.path)} is {found}"
 
 
@@ -74,7 +79,18 @@ def check_gate(gate: Gate, summary: Mapping[str, object]) -> GateResult:
         UsageError: the summary has no such name, or it stands for no number.
     """
     value = _look_up(summary, gate)
-    return GateResult(gate, value, value is not None and _OPERATORS[gate.operator](value, gate.bound))
+    return GateResult(gate, value, value is not None and _meets(gate, value))
+
+
+def _meets(gate: Gate, value: float) -> bool:
+    is_bound = math.isclose(value, gate.bound, rel_tol=_RELATIVE, abs_tol=_ABSOLUTE)
+    return _OPERATORS[gate.operator](gate.bound if is_bound else value, gate.bound)
+
+
+def _explain(gate: Gate, value: float) -> str:
+    """The value with as many digits as it takes to see why the gate is met or not."""
+    texts = [f"{value:.{n_digits}g}" for n_digits in _DIGITS]
+    return next(text for text in texts if _meets(gate, float(text)) == _meets(gate, value))
 
 
 def _look_up(summary: Mapping[str, object], gate: Gate) -> float | None:

@@ -5,6 +5,7 @@ factors, a sum of 0, and no failure above a pass. Methods that promise less brea
 integrity violation more than an honest failure.
 """
 
+import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -31,7 +32,7 @@ class Effects(NamedTuple):
     pass_sum_error: float
     """Largest |Σ passes' advantage − Σ passes' base| of a group."""
     max_amplification: float
-    """Largest advantage over base of a pass; 1 where nothing moved."""
+    """Largest advantage over base of a pass, in groups with a change; where none tells, NaN of a batch and 1 of all."""
     n_low_passes: int = 0
     """Passes of graded groups whose base is 0 or less: there is nothing that a factor could share out."""
 
@@ -52,25 +53,27 @@ def measure(batch: Batch, estimate: Estimate, n_alike: IntArray | None = None) -
     is_pass = is_kept & batch.is_passed
     is_changed = is_kept & (estimate.advantage != estimate.base)
     drift = _sum(estimate.advantage, is_pass) - _sum(estimate.base, is_pass)
-    amplification = _over_base(estimate.advantage, estimate.base, is_pass & (estimate.base > 0), 1.0)
+    is_told = is_pass & (estimate.base > 0) & is_changed.any(axis=1, keepdims=True)
+    amplification = _over_base(estimate.advantage, estimate.base, is_told, -np.inf)
     return Effects(
         n_capped=int(times[estimate.is_capped].sum()),
         n_changed_groups=int(times[is_changed.any(axis=1)].sum()),
         n_changed_failures=int(((is_changed & ~batch.is_passed).sum(axis=1) * times).sum()),
         pass_sum_error=float(np.abs(drift).max(initial=0.0)),
-        max_amplification=float(amplification.max(initial=1.0)),
+        max_amplification=float(amplification.max()) if is_told.any() else math.nan,
         n_low_passes=int(((batch.is_candidate & (estimate.base <= 0)).sum(axis=1) * times).sum()),
     )
 
 
 def total(effects: list[Effects]) -> Effects:
     """The effects on all batches."""
+    amplifications = [each.max_amplification for each in effects if not math.isnan(each.max_amplification)]
     return Effects(
         n_capped=sum(each.n_capped for each in effects),
         n_changed_groups=sum(each.n_changed_groups for each in effects),
         n_changed_failures=sum(each.n_changed_failures for each in effects),
         pass_sum_error=max((each.pass_sum_error for each in effects), default=0.0),
-        max_amplification=max((each.max_amplification for each in effects), default=1.0),
+        max_amplification=max(amplifications, default=1.0),
         n_low_passes=sum(each.n_low_passes for each in effects),
     )
 

@@ -64,6 +64,7 @@ def rloo(batch: Batch) -> Estimate:
 def recode(batch: Batch, *, scale: Scale = "std", process_weight: float = 1.0) -> Estimate:
     """GRPO over R = R_fmt + R_out + w · 1[passed] R_proc (ReCode's CG-GRPO, arXiv 2508.05170; METHODS 6.6).
 
+    R_out is 1 for a pass and 0 for a failure: the equation has no other outcome, so rewards are not read.
     `process`: of passes, in [0, 1]. w = 1 is the equation's; one note has 0.5. Passes that are not eligible, or have no
     score, get R_proc = 0. The form of a violation counts for nothing, so that no failure is worth less.
     """

@@ -14,6 +14,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 
+from gagar_cli.core.text import counted
 from gagar_cli.errors import EndpointError
 from gagar_cli.grader.replies import RetryableError
 
@@ -52,7 +53,7 @@ class CircuitBreaker:
             return None
         times = "once" if self._n_all_pauses == 1 else f"{self._n_all_pauses} times"
         return (
-            f"the endpoint failed {self._max_failures} times in a row: "
+            f"the endpoint failed {counted(self._max_failures, 'time')} in a row: "
             f"calls paused {self._pause_seconds:g} s, {times}"
         )
 
@@ -141,8 +142,8 @@ class CircuitBreaker:
             if self._last is not None and self._last.hint:
                 hint = f"{self._last.hint}; {hint}"
             raise EndpointError(
-                f"the endpoint failed {self._n_failures} calls in a row, through {self._max_pauses} pauses, "
-                f"last: {self._last}",
+                f"the endpoint failed {counted(self._n_failures, 'call')} in a row, "
+                f"through {counted(self._max_pauses, 'pause')}, last: {self._last}",
                 hint,
                 is_fatal=True,
             )

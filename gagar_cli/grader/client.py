@@ -117,8 +117,9 @@ class EndpointClient:
             try:
                 return await self._try(request, pausing)
             except RetryableError as error:
-                told = f"the endpoint failed {self.settings.max_attempts} times, last: {error}"
-                raise EndpointError(told, error.hint) from error
+                n_times = self.settings.max_attempts
+                told = f"the endpoint failed {n_times} times, last" if n_times > 1 else "the endpoint failed"
+                raise EndpointError(f"{told}: {error}", error.hint) from error
             except ProtocolRefusedError as error:
                 if not self._fall_from(request.protocol, str(error)):
                     raise EndpointError(

@@ -5,7 +5,10 @@ searched for calls. Arguments that are no JSON object stay with the call, to be 
 """
 
 import json
+import os
 import re
+import socket
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
@@ -135,6 +138,17 @@ def encodable(text: str) -> str:
 def shown(value: object) -> str:
     """Something of the endpoint's within a message of ours."""
     return escape_untrusted(shorten(str(value), 200), keep_newlines=False)
+
+
+def describe_failure(error: Exception) -> str:
+    """Why a connection failed, in the system's words where it has some: `127.0.0.1:9: connection refused`."""
+    reason = getattr(error, "os_error", None)
+    if not isinstance(reason, OSError):
+        return str(error) or type(error).__name__
+    # Errors of TLS and of name resolution have numbers of their own, which name something else here.
+    is_numbered = not isinstance(reason, ssl.SSLError | socket.gaierror) and (reason.errno or 0) > 0
+    told = os.strerror(reason.errno or 0).lower() if is_numbered else reason.strerror or str(reason)
+    return f"{getattr(error, 'host', '')}:{getattr(error, 'port', '')}: {told}"
 
 
 def parse_object(text: str) -> dict[str, Any] | None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from gagar_cli.errors import EndpointError
 from gagar_cli.grader.endpoint import EndpointSettings
+from gagar_cli.grader.replies import describe_failure
 
 if TYPE_CHECKING:
     import aiohttp
@@ -230,7 +231,7 @@ def _aiohttp_transport(max_connections: int) -> "httpx2.AsyncBaseTransport":
             except TimeoutError as error:
                 raise httpx2.ReadTimeout(str(error)) from error
             except (aiohttp.ClientError, OSError, ValueError) as error:
-                raise httpx2.ReadError(str(error) or type(error).__name__) from error
+                raise httpx2.ReadError(describe_failure(error)) from error
 
         async def aclose(self) -> None:
             if self._session is not None:

@@ -7,6 +7,7 @@ empty id, an infinite reward) makes the whole batch go the slow way, which finds
 import polars as pl
 
 from gagar_cli.core.schema import MAX_REWARD
+from gagar_cli.io.flag_columns import as_flags
 from gagar_cli.io.records import ALIASES, MAX_KEY_CHARS, Fields, Scalars
 from gagar_cli.io.row_table import TYPES
 
@@ -83,10 +84,11 @@ def _checked(column: pl.Series, name: str, type_: type[pl.DataType]) -> pl.Serie
     found = column.dtype
     if type_ == pl.String:
         return _identifiers(column, name)
+    if type_ == pl.Boolean:
+        flags = as_flags(column, name)
+        return flags.fill_null(value=False) if flags is not None and name in _FLAGS else flags
     is_fit = found == pl.Null or (
-        found == pl.Boolean
-        if type_ == pl.Boolean
-        else found.is_numeric() or (name == "reward" and found == pl.Boolean)
+        found.is_numeric() or (name == "reward" and found == pl.Boolean)
         if type_ == pl.Float64
         else found.is_integer()
     )
@@ -99,4 +101,4 @@ def _checked(column: pl.Series, name: str, type_: type[pl.DataType]) -> pl.Serie
         return None
     if name == "reward" and (made.abs().fill_nan(0) > MAX_REWARD).any():
         return None
-    return made.fill_null(value=False) if name in _FLAGS else made
+    return made

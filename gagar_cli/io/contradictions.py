@@ -21,14 +21,15 @@ _MAX_NAMED = 3
 
 
 def note_contradictions(dump: "Dump", pass_threshold: float) -> None:
-    """Adds a note to the report of a dump that has such rows, with their number and the first of them."""
+    """Sets their number in the report of a dump, and where there are any adds a note with the first of them."""
     reward, passed = dump.column("reward"), dump.column("passed")
     if not dump.report.n_disagree or reward is None or passed is None:
         return
     rewards = reward.fill_null(float("nan")).to_numpy()
-    note = note_of_contradictions(rewards, passed.to_numpy(), pass_threshold, dump.where)
-    if note is not None:
-        dump.report = replace(dump.report, notes=(*dump.report.notes, note))
+    rows = rows_that_contradict(rewards, passed.to_numpy(), pass_threshold)
+    note = _note_of(rows, rewards, passed.to_numpy(), dump.where)
+    notes = dump.report.notes if note is None else (*dump.report.notes, note)
+    dump.report = replace(dump.report, n_disagree=len(rows), notes=notes)
 
 
 def note_of_contradictions(
@@ -38,19 +39,35 @@ def note_of_contradictions(
 
     `rewards`: (n_rows,) NaN where invalid. `is_passed`: (n_rows,). `where`: the place of a row as messages tell it.
     """
+    rows = rows_that_contradict(rewards, is_passed, pass_threshold)
+    return _note_of(rows, rewards, is_passed, where)
+
+
+def rows_that_contradict(
+    rewards: FloatArray, is_passed: BoolArray, pass_threshold: float
+) -> "np.ndarray[tuple[int], np.dtype[np.intp]]":
+    """The rows whose reward contradicts the verdict, ascending; `rewards` and `is_passed` as above."""
     is_valid = ~np.isnan(rewards)
     is_pass, is_failure = is_valid & is_passed, is_valid & ~is_passed
     is_low = rewards < pass_threshold
     least = rewards[is_pass].min(initial=np.inf)
     if least > rewards[is_failure].max(initial=-np.inf):
-        return None
+        return np.array([], dtype=np.intp)
     # A pass that is shaped down a little is none of them, where one failure has the reward of a pass.
     most = rewards[is_failure & is_low].max(initial=-np.inf)
-    rows = np.flatnonzero((is_failure & ~is_low) | (is_pass & is_low & (rewards <= most)))
+    return np.flatnonzero((is_failure & ~is_low) | (is_pass & is_low & (rewards <= most)))
+
+
+def _note_of(
+    rows: "np.ndarray[tuple[int], np.dtype[np.intp]]",
+    rewards: FloatArray,
+    is_passed: BoolArray,
+    where: Callable[[int], str],
+) -> str | None:
     if not len(rows):
         return None
     named = [
-        f"{where(int(row))} {'passed' if is_pass[row] else 'failed'} with reward {rewards[row]:g}"
+        f"{where(int(row))} {'passed' if is_passed[row] else 'failed'} with reward {rewards[row]:g}"
         for row in rows[:_MAX_NAMED]
     ]
     others = f" and {len(rows) - len(named):,} more" if len(rows) > len(named) else ""

@@ -21,9 +21,10 @@ from gagar_cli.core.schema import Task, Trajectory
 from gagar_cli.errors import InputError, UsageError
 from gagar_cli.io.contradictions import note_contradictions
 from gagar_cli.io.extras import extra_column
-from gagar_cli.io.index import locate, number_trajectories
+from gagar_cli.io.index import locate, number_trajectories, segments_of
 from gagar_cli.io.joined import JoinedSource
 from gagar_cli.io.joins import Joins
+from gagar_cli.io.jsonl_copy import blocks_of
 from gagar_cli.io.native import NativeSource
 from gagar_cli.io.open_sources import open_sources
 from gagar_cli.io.packed_logs import LogStore
@@ -60,7 +61,7 @@ class Dump:
         self._fields = fields
         self._explode = explode
         self._resources = resources
-        self._segments = {} if self._whole is None else _segments_of(self._whole)
+        self._segments = {} if self._whole is None else segments_of(self._whole)
 
     def __enter__(self) -> Self:
         return self
@@ -171,6 +172,13 @@ class Dump:
                     yield record if item is None else exploded(record, self._explode, item)
 
     @property
+    def uncopied(self) -> str | None:
+        """The name of the first native file whose records `iter_blocks` does not give as they stand in it."""
+        natives = (source for source in self._sources if getattr(source, "form", None) is not None)
+        others = (each for each in natives if not (self.is_spliceable and getattr(each, "has_lines", False)))
+        return next((each.name for each in others), None)
+
+    @property
     def is_spliceable(self) -> bool:
         """Whether every row of the index is one line of JSON, so that `iter_texts` can give it."""
         if self._apart is not None:
@@ -184,13 +192,17 @@ class Dump:
             yield from self._sources[number].read_texts(places)
 
     def iter_blocks(self) -> Iterator[tuple[bytes | bytearray, list[tuple[int, int]]]]:
-        """The same in blocks of many lines, and where each line lies in its block; a block holds until the next one."""
+        """The same in blocks of many lines, and where each line lies in its block; a block holds until the next one.
+
+        Lines of native files are those in the file, where it has one for each record (`uncopied`).
+        """
         for number, places in self._line_places():
             source = self._sources[number]
             if isinstance(source, JsonlSource):
                 yield from source.read_blocks(places)
             else:
-                yield from ((text, [(0, len(text))]) for text in source.read_texts(places))
+                read = source.read_lines if isinstance(source, NativeSource) else source.read_texts
+                yield from blocks_of(read(places))
 
     def _line_places(self) -> Iterator[tuple[int, list[Place]]]:
         """The places of rows that are lines, source by source in parts: a place is an object, and rows are many."""
@@ -286,15 +298,3 @@ def open_dump(
     dump = Dump(index, report, sources, fields, options.explode, resources)
     note_contradictions(dump, options.pass_threshold)
     return dump
-
-
-def _segments_of(index: pl.DataFrame) -> dict[int, list[int]]:
-    """For each first row of a trajectory in several records: all its rows in the order of `segment`."""
-    rows = pl.int_range(index.height, dtype=pl.UInt32, eager=True).alias("row")
-    if (index["primary_row"] == rows).all():
-        return {}
-    parts = index.select("primary_row", "segment", rows).filter(pl.col("primary_row").is_duplicated())
-    grouped: dict[int, list[int]] = {}
-    for primary, row in parts.sort("segment", "row").select("primary_row", "row").iter_rows():
-        grouped.setdefault(primary, []).append(row)
-    return grouped

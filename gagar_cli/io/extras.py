@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from gagar_cli.errors import InputError
+from gagar_cli.io.flag_columns import as_flags
 from gagar_cli.io.jsonl import show_value
-from gagar_cli.io.records import MISSING, Fields, look_up
+from gagar_cli.io.records import FLAG_FIELDS, MISSING, Fields, look_up
 
 Value = str | float | bool | None
 _CHUNK_ROWS = 8192
@@ -70,10 +71,16 @@ class ExtraColumns:
                     return None
                 columns.append(pl.repeat(None, table.height, dtype=pl.Null, eager=True).alias(name))
                 continue
-            kind = _kind_of(table[path].dtype)
+            found = table[path]
+            if name in FLAG_FIELDS and found.dtype.is_numeric():
+                flags = as_flags(found, name)
+                if flags is None:
+                    return None
+                found = flags
+            kind = _kind_of(found.dtype)
             if kind is None or self._kinds.get(name, kind) != kind:
                 return None
-            column = table[path].cast(_KINDS[kind]).alias(name)
+            column = found.cast(_KINDS[kind]).alias(name)
             if kind == "a number" and column.is_infinite().any():
                 return None
             columns.append(column)

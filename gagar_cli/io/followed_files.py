@@ -260,6 +260,7 @@ class FollowedFiles:
                 keep_raw=self._options.keep_raw,
                 fields=self._options.fields,
                 pass_threshold=self._options.pass_threshold,
+                columns=self._options.extras,
             ),
             group_by=self._options.group_by,
             patches=self._patches_for(found),

@@ -1,6 +1,6 @@
 """A whole dump written again with columns added: nothing that was there is typed anew.
 
-JSON lines keep their text, only cut between members. One Parquet file keeps its bytes (`io/parquet_splice.py`); where
+JSON lines keep their text, only cut between members, native ones too; other native files are refused. One Parquet file keeps its bytes (`io/parquet_splice.py`); where
 that cannot be, and for several, it is streamed in batches with its schema. A column that is added replaces one of the
 same name, but for `advantage`: what the dump had stays as `advantage_input`. Memory is bounded by one record, or one
 batch of Parquet.
@@ -48,10 +48,16 @@ def write_full_copy(
     dump's columns that `added` replaced come back; `advantage` is not one of them where it is kept.
 
     Raises:
-        UsageError: Parquet is asked for, and the dump is not Parquet or is exploded.
+        UsageError: Parquet is asked for, and the dump is not Parquet or is exploded; a native dump whose attempts are no
+            lines, or are joined.
         InputError: Parquet files of different columns, a file that changed, or a line that cannot be taken apart.
         OutputError: it cannot be written.
     """
+    if (name := dump.uncopied) is not None:
+        raise UsageError(
+            f"--full-copy cannot keep {name} as it stands: its attempts are converted or joined on reading",
+            "leave out `--full-copy` for a sidecar, or copy what `gagar convert` makes of it",
+        )
     if not is_parquet(path):
         replaced: set[str] = set()
         write_pieces(path, _counted(_lines(dump, added, replaced), added.height, report))

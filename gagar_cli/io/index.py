@@ -138,3 +138,15 @@ def _row_numbers(frame: pl.DataFrame) -> pl.Series:
 
 def _quote(value: object) -> str:
     return f'"{shorten(escape_untrusted(str(value), keep_newlines=False), 80)}"'
+
+
+def segments_of(index: pl.DataFrame) -> dict[int, list[int]]:
+    """For each first row of a trajectory in several records: all its rows in the order of `segment`."""
+    rows = pl.int_range(index.height, dtype=pl.UInt32, eager=True).alias("row")
+    if (index["primary_row"] == rows).all():
+        return {}
+    parts = index.select("primary_row", "segment", rows).filter(pl.col("primary_row").is_duplicated())
+    grouped: dict[int, list[int]] = {}
+    for primary, row in parts.sort("segment", "row").select("primary_row", "row").iter_rows():
+        grouped.setdefault(primary, []).append(row)
+    return grouped

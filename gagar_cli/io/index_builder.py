@@ -100,7 +100,7 @@ class IndexBuilder:
     def finish(
         self, *, has_resolved: bool, pass_threshold: float, by_reward: Collection[int] = ()
     ) -> tuple[RowTable, int]:
-        """The rows, and how many valid ones have a reward that contradicts `resolved`.
+        """The rows, and how many valid ones have a reward on the other side of the threshold than `resolved`.
 
         `by_reward`: the sources without a verdict of their own in a dump of which others have one.
         """

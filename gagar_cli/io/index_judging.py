@@ -14,7 +14,7 @@ class Judgment(NamedTuple):
     columns: dict[str, pl.Series]
     """`reward`, `passed`, and where a row is invalid, `invalid` and `invalid_reason`."""
     n_disagree: int
-    """Valid rows whose reward contradicts `resolved`."""
+    """Valid rows whose reward is on the other side of the threshold than `resolved` says: none else can contradict it."""
 
 
 def judge(

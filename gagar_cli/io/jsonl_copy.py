@@ -36,6 +36,19 @@ class CleanSpan(tuple[int, int]):
     __slots__ = ()
 
 
+def blocks_of(lines: Iterable[bytes]) -> Iterator[tuple[bytearray, list[Span]]]:
+    """Lines that come one by one in blocks, and where each lies there: a splice of one costs little less than of many."""
+    block, spans = bytearray(), list[Span]()
+    for line in lines:
+        spans.append((len(block), len(block) + len(line)))
+        block += line + b"\n"
+        if len(block) >= _COPIED_BYTES:
+            yield block, spans
+            block, spans = bytearray(), list[Span]()
+    if spans:
+        yield block, spans
+
+
 class LineSplicer:
     """Adds members to lines; `renamed` gives old names to new ones, as for `splice_members`."""
 

@@ -63,7 +63,7 @@ def read_masks(
         InputError: a valid trajectory has no mask, or it holds anything but 0 and 1; with the place.
     """
     is_valid = ranked.trajectories.is_valid[ranked.trajectory_of_row]
-    for row, record in enumerate(dump.iter_records([column])):
+    for row, record in enumerate(dump.iter_records([column, "raw"])):
         found = look_up(record, column)
         value = from_json_text(found) if isinstance(found, str) else found
         if value in (MISSING, None) and not is_valid[row]:
@@ -71,7 +71,9 @@ def read_masks(
             continue
         where = f"{dump.where(row)}: {show_value(column)[1:-1]}"
         if value is MISSING:
-            raise InputError(f"{where} is missing, expected a mask", "named by `--per-token`")
+            is_in_raw = look_up(record, f"raw.{column}") is not MISSING
+            told = f"the dump has it as raw.{column}" if is_in_raw else "named by `--per-token`"
+            raise InputError(f"{where} is missing, expected a mask", told)
         if not isinstance(value, list):
             raise InputError(f"{where} is {show_value(value)}, expected a list", _MASK_HINT)
         bad = next((each for each in value if each not in (0, 1) or isinstance(each, str)), None)

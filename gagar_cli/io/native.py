@@ -21,6 +21,7 @@ from gagar_cli.io.jsonl import dump_line, parse_object
 from gagar_cli.io.native_companions import leads_out
 from gagar_cli.io.native_files import LOG_FOLDERS
 from gagar_cli.io.native_found import Found
+from gagar_cli.io.native_lines import NativeLines
 from gagar_cli.io.records import Fields, look_up, prompt_key
 from gagar_cli.io.remote import masked
 from gagar_cli.io.sources import Place, Scanned
@@ -99,10 +100,12 @@ class NativeSource:
         self._is_raw_kept = context.keep_raw
         self._group_by = group_by
         self._patches = patches
+        self._lines = NativeLines(found)
 
     def scan(self, fields: Fields) -> Iterator[Scanned]:
         """Every record of the file, converted."""
         file = self._found.file or NativeFile(self._found.path, self._found.container)
+        self._lines.note()
         read = self._found.format.read
         if read is None:
             raise InputError(
@@ -133,6 +136,15 @@ class NativeSource:
         """The records at the given places as JSON."""
         for place in places:
             yield self._spool.read(place.offset or 0, place.length or 0)
+
+    @property
+    def has_lines(self) -> bool:
+        """Whether every record is one line of the file, which `read_lines` gives."""
+        return self._lines.are_records
+
+    def read_lines(self, places: Sequence[Place]) -> Iterator[bytes]:
+        """The lines of the file at ascending places as they stand there; without `has_lines` as `read_texts`."""
+        return self._lines.read(places) if self.has_lines else self.read_texts(places)
 
     def close(self) -> None:
         """Close the spool; closing it again does nothing."""
@@ -214,6 +226,7 @@ def open_native(
     group_by: str | None,
     fields: Mapping[str, str],
     pass_threshold: float,
+    columns: Sequence[str] = (),
 ) -> list[NativeSource]:
     """The sources of native files, each with the label of its run and the patches beside it."""
     patches: dict[str, dict[str, str | None]] = {}
@@ -222,7 +235,9 @@ def open_native(
         has_patches_beside = each.format.name in ("mini-swe-agent", "swe-agent")
         if has_patches_beside and each.run_directory not in patches:
             patches[each.run_directory] = patches_beside(each.run_directory)
-        context = Context(run=label, keep_raw=keep_raw, fields=fields, pass_threshold=pass_threshold)
+        context = Context(
+            run=label, keep_raw=keep_raw, fields=fields, pass_threshold=pass_threshold, columns=columns
+        )
         sources.append(
             NativeSource(each, spool, context, group_by=group_by, patches=patches.get(each.run_directory, {}))
         )

@@ -41,6 +41,7 @@ def open_sources(
             group_by=options.group_by,
             fields=options.fields,
             pass_threshold=options.pass_threshold,
+            columns=(*options.extras, *options.lists),
         )
     # What grouping and joining look at, for readers that choose columns.
     needed = (*(KEYS if options.joins else ()), *(PROMPT_FIELDS if options.group_by == "prompt" else ()))

@@ -38,6 +38,8 @@ class ReadOptions:
     """The trajectory ids of more rows than these lie in a temporary file (`io/row_ids.py`)."""
     extras: tuple[str, ...] = ()
     """Further scalar columns to read, by canonical name or by the dump's own path (`io/extras.py`)."""
+    lists: tuple[str, ...] = ()
+    """Paths of lists that will be looked for in the records (`io/list_columns.py`); native ones are read once."""
 
     def __post_init__(self) -> None:
         # Nothing is as large as NaN: every attempt would have failed, without a word.
@@ -60,7 +62,7 @@ class DumpReport:
     bad_records: tuple[str, ...]
     """The first 20 messages, each with its place."""
     n_disagree: int
-    """Valid rows where the reward against the threshold contradicts `resolved`."""
+    """Valid rows whose reward contradicts `resolved` (`io/contradictions.py`)."""
     missing_columns: tuple[str, ...]
     """Canonical fields, and extra columns, that no record has."""
     group_id_source: str
@@ -68,6 +70,8 @@ class DumpReport:
     notes: tuple[str, ...]
     problem_kinds: tuple[tuple[str, int], ...] = ()
     """How many bad records there are of each kind: the message without place and values, most frequent first."""
+    hint: str | None = None
+    """What helps with the first of the listed bad records for which anything does."""
 
     @property
     def passes_by_reward(self) -> bool:

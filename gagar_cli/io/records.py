@@ -27,7 +27,8 @@ SCALARS = (
 TASK_FIELDS = (
     "instance_id", "problem_statement", "repo", "base_commit", "docker_image", "workdir", "test_command",
 )  # fmt: skip
-FLAG_FIELDS = ("resolved", "infra_failure", "mask_sample", "is_truncated")
+FLAG_FIELDS = frozenset(("resolved", "infra_failure", "mask_sample", "is_truncated"))
+_NUMBERS = (int, float)
 HEAVY_FIELDS = ("messages", "model_patch", "test_output", "exit_status", "is_truncated")
 CANONICAL_FIELDS = tuple(dict.fromkeys((*SCALARS, *TASK_FIELDS, *HEAVY_FIELDS)))
 PROMPT_FIELDS = ("problem_statement", "messages")
@@ -78,16 +79,16 @@ class Fields:
     def find(self, record: Mapping[str, object], name: str) -> object:
         """The value of a canonical field, `MISSING` where the record lacks it.
 
-        A flag that is mapped may be 1 or 0: whoever names the column of a reward function says that it is a flag.
+        A flag may be 1 or 0, as reward functions and many writers of tables have it.
         """
         if self.mapping and name in self.mapping:
-            found = look_up(record, self.mapping[name])
-            is_bit = name in FLAG_FIELDS and isinstance(found, int | float) and found in (0, 1)
-            return bool(found) if is_bit else found
-        value = record.get(name, MISSING)
-        if value is MISSING and name in ALIASES:
-            return record.get(ALIASES[name], MISSING)
-        return value
+            value = look_up(record, self.mapping[name])
+        else:
+            value = record.get(name, MISSING)
+            if value is MISSING and name in ALIASES:
+                value = record.get(ALIASES[name], MISSING)
+        is_bit = name in FLAG_FIELDS and type(value) in _NUMBERS and value in (0, 1)
+        return bool(value) if is_bit else value
 
     def note_seen(self, record: Mapping[str, object]) -> None:
         """Strike the fields of this record off the unseen ones."""
@@ -240,9 +241,7 @@ def _boolean(value: object, name: str) -> bool | None:
         return None
     if isinstance(value, bool):
         return value
-    is_bit = isinstance(value, int | float) and value in (0, 1)
-    path = f"{name}` reads 1 and 0 as true and false" if is_bit else "PATH`"
-    hint = f"map the field that says it with `--field {name}={path}"
+    hint = f"map the field that says it with `--field {name}=PATH`"
     raise InputError(f"{name} is {show_value(value)}, expected true, false or null", hint)
 
 

@@ -23,7 +23,7 @@ from gagar_cli.io.index_builder import IndexBuilder
 from gagar_cli.io.markers import is_marker
 from gagar_cli.io.mistaken import MistakenError
 from gagar_cli.io.near_names import explained, refuse_unseen
-from gagar_cli.io.problems import kind_of_problem
+from gagar_cli.io.problems import hint_of, kind_of_problem
 from gagar_cli.io.read_options import DumpReport as DumpReport
 from gagar_cli.io.read_options import ReadOptions as ReadOptions
 from gagar_cli.io.read_options import note_of_bad_records
@@ -42,11 +42,15 @@ _MAX_KINDS = 1000
 class NoRecordsError(InputError):
     """Nothing is left of a dump: `problems` are the first that were skipped, `kinds` counts all."""
 
-    def __init__(self, message: str, problems: Sequence[InputError], kinds: Mapping[str, int]) -> None:
+    def __init__(
+        self, message: str, problems: Sequence[InputError], kinds: Mapping[str, int], n_bad: int = 0
+    ) -> None:
         nothing = "nothing is written there yet, or only blank lines and the marks of a writer"
         super().__init__(message, "every record was skipped as bad" if problems else nothing)
         self.problems = tuple(problem.message for problem in problems)
         self.kinds = dict(kinds)
+        self.n_bad = n_bad
+        self.hint_of_problems = hint_of(problems)
 
 
 class Scan:
@@ -111,7 +115,7 @@ class Scan:
             if self._problems and isinstance(self._problems[0], MistakenError):
                 raise self._problems[0]
             names = ", ".join(source.name for source in self._sources[:3])
-            raise NoRecordsError(f"{names}: no records", self._problems, self._kinds)
+            raise NoRecordsError(f"{names}: no records", self._problems, self._kinds, self._n_bad)
         refuse_unseen(self._fields, self._sources, self._first)
         # Joined files are to bring the verdicts: where neither they nor the dump say anything, none was evaluated.
         is_untold = any(getattr(source, "is_untold", False) for source in self._sources)
@@ -138,6 +142,7 @@ class Scan:
             group_id_source=self._group_id_source(),
             notes=tuple(self._notes(rows, reasons, has_resolved=has_resolved)),
             problem_kinds=tuple(self._kinds.most_common()),
+            hint=hint_of(self._problems),
         )
         return found, report
 

@@ -40,6 +40,13 @@ class ChosenBackend:
     name: str
     reason: str
     """One line for people: why this one."""
+    is_asked: bool = False
+    """Named by the user, and not found out."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is told without being asked: which one was found, where none was named."""
+        return () if self.is_asked else (f"sandbox: {self.name}: {self.reason}",)
 
 
 async def choose_backend(
@@ -56,14 +63,14 @@ async def choose_backend(
     """
     name = _check(request)
     if name == INSPECT_ONLY:
-        return ChosenBackend(None, INSPECT_ONLY, "asked for: patches are read, nothing is run")
+        return ChosenBackend(None, INSPECT_ONLY, "asked for: patches are read, nothing is run", is_asked=True)
     openers: dict[str, Callable[[], Awaitable[_TriedBackend]]] = {
         "docker": lambda: _open_docker(request, dump_image, must_have=name == "auto"),
         "bubblewrap": lambda: _open_bubblewrap(request, has_repos=has_repos or name != "auto"),
     }
     if name != "auto":
         backend = await openers[name]()
-        return ChosenBackend(backend, name, f"asked for: {backend.description}")
+        return ChosenBackend(backend, name, f"asked for: {backend.description}", is_asked=True)
     refusals = []
     for candidate, open_backend in openers.items():
         try:

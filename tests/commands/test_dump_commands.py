@@ -72,7 +72,9 @@ def test_formats_lists_every_format_and_shows_how_one_maps(capsys: pytest.Captur
     listed = capsys.readouterr().out
     assert all(name in listed for name in ("canonical", "verl", "swe-agent", "harbor", "pickle"))
     assert run(["formats", "nemo-gym", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["formats"]["nemo-gym"]["mapping"]["mask_sample"] == "mask_sample"
+    assert (
+        json.loads(capsys.readouterr().out)["formats"]["nemo-gym"]["mapping"]["mask_sample"] == "mask_sample"
+    )
     assert run(["formats", "nope"]) == 2
     assert "one of canonical, " in capsys.readouterr().err
     assert run(["formats", "skyrl"]) == 2
@@ -213,10 +215,15 @@ def test_what_was_converted_is_read_like_the_native_dump(
     assert (shown["n_records"], shown["n_groups"], shown["n_passed"], shown["n_invalid"]) == (3, 1, 2, 0)
 
 
-def test_a_full_copy_of_a_native_dump_keeps_what_has_no_field(runs: Path, tmp_path: Path) -> None:
-    out = tmp_path / "full.jsonl"
-    arguments = ["redistribute", str(runs), "--join", str(runs), "--method", "dr-grpo", "--full-copy", "-q"]
-    assert run([*arguments, "-o", str(out)]) == 0
+def test_a_full_copy_of_a_converted_dump_keeps_what_has_no_field(
+    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    converted, out = tmp_path / "converted.jsonl", tmp_path / "full.jsonl"
+    flags = ["--method", "dr-grpo", "--full-copy", "-q", "-o", str(out)]
+    assert run(["redistribute", str(runs), "--join", str(runs), *flags]) == 2
+    assert "or copy what `gagar convert` makes of it" in capsys.readouterr().err
+    assert run(["convert", str(runs), "--join", str(runs), "-o", str(converted), "-q"]) == 0
+    assert run(["redistribute", str(converted), *flags]) == 0
     records = [json.loads(line) for line in out.read_text().splitlines()]
     assert [record["resolved"] for record in records] == [True, True, False]
     assert [record["advantage"] for record in records] == pytest.approx([1 / 3, 1 / 3, -2 / 3])

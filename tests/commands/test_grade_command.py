@@ -23,11 +23,18 @@ def test_the_table_is_on_stdout_and_notes_on_stderr(tmp_path):
     done = grade("-o", "r.jsonl", "--model", "offline", cwd=tmp_path)
     assert done.returncode == 0
     assert "3 of 4 groups (75%)" in done.stdout
-    assert done.stderr.startswith("note: sandbox: inspect-only")
+    # Nothing is told of what was asked for.
+    assert "sandbox" not in done.stderr
 
 
-def test_json_is_one_object_and_quiet_is_quiet(tmp_path):
-    done = grade("-o", "r.jsonl", "--model", "offline", "--json", "-q", cwd=tmp_path)
+def test_the_sandbox_that_was_found_is_told(tmp_path, gagar):
+    done = gagar("grade", DUMP, "-o", tmp_path / "r.jsonl", "--model", "offline")
+    assert done.stderr.startswith("note: sandbox: inspect-only: no repository or image is supplied")
+
+
+def test_json_is_one_object_and_quiet_is_quiet(tmp_path, gagar):
+    asked = ("--sandbox", "inspect-only", "--model", "offline", "--json", "-q")
+    done = gagar("grade", DUMP, "-o", tmp_path / "r.jsonl", *asked)
     assert json.loads(done.stdout)["n_candidates_by_tier"].keys() == {"T1", "T2", "T3"}
     assert done.stderr == ""
 
@@ -91,8 +98,10 @@ def test_grade_and_redistribute_work_as_a_pipe(tmp_path):
         ),
     ],
 )
-def test_what_cannot_be_done_is_told_with_its_code(tmp_path, arguments, code, message):
-    done = grade(*arguments, "--api-key-env", "NO_SUCH_KEY", cwd=tmp_path)
+def test_what_cannot_be_done_is_told_with_its_code(tmp_path, monkeypatch, gagar, arguments, code, message):
+    monkeypatch.chdir(tmp_path)
+    asked = ("--sandbox", "inspect-only", "--api-key-env", "NO_SUCH_KEY")
+    done = gagar("grade", DUMP, *asked, *arguments)
     assert done.returncode == code, done.stderr
     assert message in done.stderr
     assert "Traceback" not in done.stderr
@@ -121,14 +130,15 @@ def test_the_key_is_nowhere_but_in_the_request(tmp_path, serve):
     assert not [path for path in tmp_path.iterdir() if b"canary" in path.read_bytes()]
 
 
-def test_a_gate_on_ungraded_groups_exits_4(tmp_path, serve, chat):
+def test_a_gate_on_ungraded_groups_exits_4(tmp_path, gagar, serve, chat):
     prose = chat(content="I cannot decide.")
     endpoint = serve(*[prose] * 4)
     # Of one protocol: another would be tried, and a fifth reply asked for.
-    command = ["-o", "r.jsonl", "--model", "offline", "--protocol", "tools"]
-    grade(*command, "--limit", "2", "-q", cwd=tmp_path)
+    command = ["grade", DUMP, "-o", tmp_path / "r.jsonl", "--model", "offline", "--protocol", "tools"]
+    command += ["--sandbox", "inspect-only"]
+    gagar(*command, "--limit", "2", "-q")
     arguments = ["--base-url", endpoint.base_url, "--max-ungraded", "0.1", "--concurrency", "1"]
-    done = grade(*command, *arguments, cwd=tmp_path)
+    done = gagar(*command, *arguments)
     assert done.returncode == 4, done.stderr
     assert "33.3% of the groups are ungraded" in done.stderr
     assert len(endpoint.requests) == 4

@@ -2,7 +2,8 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -36,6 +37,16 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+InProcess = Callable[..., Any]
+
+
+@pytest.fixture
+def in_process(folder: Path, gagar: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> InProcess:
+    """The command within this process, in the folder."""
+    monkeypatch.chdir(folder)
+    return partial(gagar, "redistribute")
+
+
 def gagar(folder: Path, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "gagar_cli", "redistribute", *arguments]
     return subprocess.run(command, cwd=folder, input=stdin, capture_output=True, text=True, timeout=60)
@@ -53,8 +64,8 @@ def test_summary_goes_to_stdout_and_advantages_to_the_file(folder: Path) -> None
     assert advantages((folder / "out.jsonl").read_text()) == [0.75, 0.25, -0.5, -0.5]
 
 
-def test_json_summary_is_one_object_and_nothing_else(folder: Path) -> None:
-    done = gagar(folder, "dump.jsonl", "--rankings", "rankings.jsonl", "-o", "out.parquet", "--json")
+def test_json_summary_is_one_object_and_nothing_else(in_process: InProcess) -> None:
+    done = in_process("dump.jsonl", "--rankings", "rankings.jsonl", "-o", "out.parquet", "--json")
     summary = json.loads(done.stdout)
     assert (summary["capped_share"], summary["ungraded_share"]) == (1.0, 0.0)
     assert summary["options"]["cap"] == "bounded"
@@ -111,53 +122,53 @@ def test_reader_that_leaves_early_is_no_error(folder: Path) -> None:
     ],
 )
 def test_refusals_name_what_to_mend(
-    folder: Path, arguments: tuple[str, ...], exit_code: int, message: str
+    folder: Path, in_process: InProcess, arguments: tuple[str, ...], exit_code: int, message: str
 ) -> None:
     (folder / "bad.toml").write_text("t4 = 0.1\n")
     (folder / "bad.jsonl").touch()
-    done = gagar(folder, "dump.jsonl", "--rankings", "rankings.jsonl", *arguments)
+    done = in_process("dump.jsonl", "--rankings", "rankings.jsonl", *arguments)
     assert (done.returncode, done.stdout) == (exit_code, "")
     assert done.stderr.startswith(message)
     assert not (folder / "x.jsonl").exists()
 
 
-def test_bad_data_is_placed_by_file_and_line(folder: Path) -> None:
+def test_bad_data_is_placed_by_file_and_line(folder: Path, in_process: InProcess) -> None:
     (folder / "rankings.jsonl").write_text(as_lines([RANKING]) + '{"group_id": "g", "status": "done"}\n')
-    done = gagar(folder, "dump.jsonl", "--rankings", "rankings.jsonl", "-o", "out.jsonl")
+    done = in_process("dump.jsonl", "--rankings", "rankings.jsonl", "-o", "out.jsonl")
     assert done.returncode == 3
     assert done.stderr.startswith("error: rankings.jsonl:2: status is")
 
 
-def test_ranking_of_a_failing_trajectory_names_it(folder: Path) -> None:
+def test_ranking_of_a_failing_trajectory_names_it(folder: Path, in_process: InProcess) -> None:
     entry = {"trajectory_id": "c", "tier": "T1", "rank": 1}
     (folder / "rankings.jsonl").write_text(as_lines([{**RANKING, "candidates": [entry]}]))
-    done = gagar(folder, "dump.jsonl", "--rankings", "rankings.jsonl", "-o", "out.jsonl")
+    done = in_process("dump.jsonl", "--rankings", "rankings.jsonl", "-o", "out.jsonl")
     assert done.returncode == 3
     assert 'trajectory "c" did not pass (dump.jsonl:3)' in done.stderr
 
 
-def test_nothing_graded_is_exit_1_with_base_advantages_written(folder: Path) -> None:
+def test_nothing_graded_is_exit_1_with_base_advantages_written(folder: Path, in_process: InProcess) -> None:
     ungraded = {"group_id": "g", "status": "ungraded", "reason": "endpoint", "candidates": []}
     (folder / "rankings.jsonl").write_text(as_lines([ungraded]))
-    done = gagar(folder, "dump.jsonl", "--rankings", "rankings.jsonl", "-o", "out.jsonl")
+    done = in_process("dump.jsonl", "--rankings", "rankings.jsonl", "-o", "out.jsonl")
     assert done.returncode == 1
     assert "error: groups were eligible and none was graded" in done.stderr
     assert advantages((folder / "out.jsonl").read_text()) == [0.5, 0.5, -0.5, -0.5]
 
 
-def test_too_many_ungraded_groups_miss_the_gate(folder: Path) -> None:
+def test_too_many_ungraded_groups_miss_the_gate(folder: Path, in_process: InProcess) -> None:
     (folder / "dump.jsonl").write_text(as_lines([*SEED, *({**row, "group_id": "h"} for row in SEED)]))
     arguments = ("dump.jsonl", "--rankings", "rankings.jsonl", "-o", "out.jsonl", "--overwrite")
-    assert gagar(folder, *arguments, "--max-ungraded", "0.5").returncode == 0
-    done = gagar(folder, *arguments, "--max-ungraded", "0.4")
+    assert in_process(*arguments, "--max-ungraded", "0.5").returncode == 0
+    done = in_process(*arguments, "--max-ungraded", "0.4")
     assert done.returncode == 4
     assert done.stderr == "error: 50.0% of the groups are ungraded, more than --max-ungraded 40.0%\n"
 
 
-def test_check_is_a_gate_that_names_the_group(folder: Path) -> None:
+def test_check_is_a_gate_that_names_the_group(folder: Path, in_process: InProcess) -> None:
     arguments = ("dump.jsonl", "--rankings", "rankings.jsonl", "-o", "out.jsonl", "--overwrite", "--check")
-    assert gagar(folder, *arguments).returncode == 0
-    done = gagar(folder, *arguments, "--paper")
+    assert in_process(*arguments).returncode == 0
+    done = in_process(*arguments, "--paper")
     assert done.returncode == 4
     assert done.stderr.startswith(
         "error: --check: an invariant is broken in 1 of 1 group\n"
@@ -174,16 +185,16 @@ def test_method_options_are_set_by_name(folder: Path) -> None:
     assert advantages(done.stdout)[0] == pytest.approx(0.5 / 0.5001)
 
 
-def test_cap_of_a_method_without_caps_is_refused(folder: Path) -> None:
-    done = gagar(folder, "dump.jsonl", "--method", "grpo", "--cap", "paper", "-o", "-")
+def test_cap_of_a_method_without_caps_is_refused(in_process: InProcess) -> None:
+    done = in_process("dump.jsonl", "--method", "grpo", "--cap", "paper", "-o", "-")
     assert done.returncode == 2
     assert done.stderr.startswith("error: --cap and --paper are not for --method grpo")
 
 
-def test_summary_tells_where_process_scores_came_from(folder: Path) -> None:
+def test_summary_tells_where_process_scores_came_from(folder: Path, in_process: InProcess) -> None:
     scored = [{**each, "weighted_score": 4.0} for each in RANKING["candidates"]]
     (folder / "rankings.jsonl").write_text(as_lines([{**RANKING, "candidates": scored}]))
-    done = gagar(folder, "dump.jsonl", "--rankings", "rankings.jsonl", "--method", "papo", "-o", "out.jsonl")
+    done = in_process("dump.jsonl", "--rankings", "rankings.jsonl", "--method", "papo", "-o", "out.jsonl")
     assert done.returncode == 0
     assert "from the rankings, (weighted_score - 1) / 4" in done.stdout
 

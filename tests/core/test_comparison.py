@@ -53,6 +53,20 @@ def test_the_same_scores_in_another_order_are_no_difference():
     assert (difference.estimate.value, difference.p_value, difference.detectable) == (0.0, 1.0, None)
 
 
+@pytest.mark.parametrize("n_rest", [1, 2])
+def test_a_rate_of_one_half_over_tasks_is_one_half(n_rest):
+    # One of three pairs is won in three tasks, and all of them in the fourth: 1/3, 1/3, 1/3, 1.
+    third = (ranked("A", 1, 1), ranked("A", 1, 1), ranked("A", 3, 1), ranked("B", 2, 1))
+    whole = (ranked("A", 2, 1), ranked("B", 1, 1))
+    judged = [task(*third, name=str(number)) for number in range(3 * n_rest)]
+    judged += [task(*whole, name=f"whole {number}") for number in range(n_rest)]
+    forward, back = compared(judged).win_rate, compared(judged, "B", "A").win_rate
+    assert forward is not None
+    assert back is not None
+    assert (forward.estimate.value, back.estimate.value) == (0.5, 0.5)
+    assert forward.p_value == 1.0
+
+
 def test_a_win_is_a_better_tier_or_rank_and_a_tie_is_half():
     one = task(ranked("A", 1, 2), ranked("A", 2, 1), ranked("B", 1, 2), ranked("B", 3, 1))
     # B's T1/2: ties with A's T1/2, beats A's T2/1; B's T3 loses both.

@@ -28,6 +28,28 @@ def test_a_gate_compares_the_named_figure(text, is_met):
     assert check_gate(parse_gate(text), SUMMARY).is_met is is_met
 
 
+@pytest.mark.parametrize(
+    ("sign", "is_met"), [(">=", True), ("<=", True), ("==", True), (">", False), ("<", False), ("!=", False)]
+)
+@pytest.mark.parametrize("value", [0.5, 0.5 - 2.5e-13, 0.5 + 2.5e-13])
+def test_a_value_that_is_the_bound_but_for_rounding_is_the_bound(value, sign, is_met):
+    assert check_gate(parse_gate(f"value{sign}0.5"), {"value": value}).is_met is is_met
+
+
+def test_a_gate_for_tiny_numbers_tells_them_apart():
+    assert check_gate(parse_gate("p<1e-9"), {"p": 1e-10}).is_met
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(0.49, "0.49"), (1 / 3, "0.333333"), (0.4999999, "0.4999999"), (0.5 - 2e-9, "0.499999998")],
+)
+def test_an_unmet_gate_is_told_with_the_digits_that_explain_it(value, shown):
+    result = check_gate(parse_gate("value>=0.5"), {"value": value})
+    assert not result.is_met
+    assert result.describe() == f"value>=0.5: value is {shown}"
+
+
 @pytest.mark.parametrize("sign", [">", "<", "!="])
 def test_what_was_not_measured_meets_no_gate(sign):
     result = check_gate(parse_gate(f"win_rate.ci_low{sign}0.5"), SUMMARY)

@@ -6,7 +6,7 @@ import pytest
 from gagar_cli.core.batches import Batch, Estimate
 from gagar_cli.core.double_double import from_floats
 from gagar_cli.core.gagar import gagar
-from gagar_cli.core.invariants import find_breaches, measure
+from gagar_cli.core.invariants import find_breaches, measure, total
 
 BATCH = Batch(
     rewards=np.array([[1.0, 1.0, 0.0, 0.0]]),
@@ -71,6 +71,14 @@ def test_amplification_of_next_to_nothing_is_a_number() -> None:
     assert "a better factor or rank does not get more" not in [
         breach.detail for breach in find_breaches(tiny, made, np.array([0]))
     ]
+
+
+def test_amplification_is_that_of_the_groups_that_moved() -> None:
+    lowered = replace(gagar(BATCH), advantage=np.array([[0.1, 0.425, -0.5, -0.5]]))
+    same = replace(gagar(BATCH), advantage=gagar(BATCH).base)
+    moved, kept = measure(BATCH, lowered), measure(BATCH, same)
+    assert (total([moved, kept]).max_amplification, total([kept, moved]).max_amplification) == (0.85, 0.85)
+    assert (total([kept]).max_amplification, total([]).max_amplification) == (1.0, 1.0)
 
 
 def test_a_group_counts_for_as_many_as_are_like_it() -> None:

@@ -107,3 +107,43 @@ def test_who_is_not_ranked_cannot_be_moved():
     owed = GroupRanking(GroupKey(None, "g"), "ungraded", "endpoint: down")
     with pytest.raises(UsageError, match="is ungraded, not graded: endpoint: down"):
         apply_override(owed, override("a", "T1"))
+
+
+def skipped(reason: str, *candidates: RankedCandidate) -> GroupRanking:
+    return GroupRanking(GroupKey(3, "g"), "skipped", reason, candidates)
+
+
+def test_a_charge_and_its_lifting_leave_a_skipped_group_as_it_was_but_for_the_record():
+    charged = apply_override(skipped("all_pass"), override("a", "violation"))
+    assert (charged.status, charged.reason, places(charged)) == (
+        "skipped", "overridden: all_pass", {"a": (None, None)},
+    )  # fmt: skip
+    assert charged.candidates[0].is_integrity_violation
+    lifted = apply_override(charged, override("a", "T1"))
+    assert (lifted.status, lifted.reason, lifted.candidates) == ("skipped", "overridden: all_pass", ())
+    nowhere = {"tier": None, "rank": None, "integrity_violation": False}
+    assert [(each["before"], each["after"]) for each in overrides_of(lifted)] == [
+        (nowhere, {**nowhere, "integrity_violation": True}),
+        ({**nowhere, "integrity_violation": True}, nowhere),
+    ]
+
+
+def test_lifting_the_charge_that_left_a_group_without_two_places_makes_it_graded():
+    left = skipped("lone_pass", candidate("a", "T1", 1, 5.0), candidate("x", None, None, 4.0, charged=True))
+    made = apply_override(left, override("x", "T2"))
+    assert (made.status, made.reason) == ("graded", None)
+    assert places(made) == {"a": ("T1", 1), "x": ("T2", 1)}
+    both = apply_override(left, override("a", "violation"))
+    assert (both.status, both.reason) == ("skipped", "overridden: lone_pass")
+    assert places(both) == {"a": (None, None), "x": (None, None)}
+
+
+@pytest.mark.parametrize("reason", ["all_fail", "no_valid", "singleton"])
+def test_who_did_not_pass_cannot_be_charged(reason):
+    with pytest.raises(UsageError, match=f"is skipped, not graded: {reason}"):
+        apply_override(skipped(reason), override("a", "violation"))
+
+
+def test_a_charge_has_no_rank():
+    with pytest.raises(UsageError, match="--rank is a place in a tier, and the group has none"):
+        apply_override(skipped("all_pass"), override("a", "violation", 1))

@@ -1,13 +1,18 @@
 import asyncio
 import gzip
 import json
+import socket
+import ssl
 import time
 from email.utils import formatdate
+from types import SimpleNamespace
 
 import pytest
+from aiohttp import ClientConnectorError
 
 from gagar_cli.errors import EndpointError
 from gagar_cli.grader.client import EndpointClient, EndpointSettings, Reply
+from gagar_cli.grader.replies import describe_failure
 from tests.servers import listening
 
 MESSAGES = [{"role": "user", "content": "hello"}]
@@ -157,8 +162,25 @@ def test_nobody_listening_is_told_as_a_failed_connection():
     class Nobody:
         base_url = "http://127.0.0.1:9/v1"
 
-    with pytest.raises(EndpointError, match="connection failed"):
+    with pytest.raises(EndpointError) as caught:
         ask(Nobody, max_attempts=1)
+    told = "the endpoint failed: connection failed: 127.0.0.1:9: connection refused"
+    assert caught.value.message == told
+
+
+@pytest.mark.parametrize(
+    ("reason", "told"),
+    [
+        (ConnectionRefusedError(111, "Connect call failed ('127.0.0.1', 9)"), "h:9: connection refused"),
+        (socket.gaierror(-2, "Name or service not known"), "h:9: Name or service not known"),
+        # The number 1 is "operation not permitted" elsewhere.
+        (ssl.SSLError(1, "wrong version number"), "h:9: wrong version number"),
+        (OSError(None, "no answer from any"), "h:9: no answer from any"),
+    ],
+)
+def test_a_connection_that_cannot_be_opened_is_told_in_the_systems_words(reason, told):
+    error = ClientConnectorError(SimpleNamespace(host="h", port=9, ssl=True), reason)
+    assert describe_failure(error) == told
 
 
 def test_arguments_that_are_no_object_go_back_into_the_history_as_valid_json(serve, chat):

@@ -1,7 +1,9 @@
 import json
 import math
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -133,3 +135,42 @@ def test_long_lines_of_boolean_rewards_and_parquet_have_the_same_index(tmp_path:
         with open_dump([str(path)], ReadOptions(max_group_size=6_000)) as dump:
             found = dump.index.select("reward", "passed").rows()
         assert found == [(float(n % 3 == 0), n % 3 == 0) for n in range(6_000)]
+
+
+@pytest.mark.parametrize("kind", [bool, int, float])
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+def test_flags_that_are_numbers_read_as_flags(
+    tmp_path: Path, kind: Callable[[bool], Any], suffix: str
+) -> None:
+    flags = [n % 3 == 0 for n in range(6_000)]
+    rows = [
+        {
+            "group_id": "g",
+            "trajectory_id": str(n),
+            "is_truncated": kind(not flag),
+            "mask_sample": kind(n == 7),
+        }
+        | {"resolved": None if n == 5 else kind(flag)}
+        for n, flag in enumerate(flags)
+    ]
+    path = tmp_path / f"dump.{suffix}"
+    if suffix == "parquet":
+        pl.DataFrame(rows).write_parquet(path)
+    else:
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        assert path.stat().st_size > MIN_FILE_BYTES
+    extra = "is_truncated"
+    with open_dump([str(path)], ReadOptions(max_group_size=6_000, extras=(extra,))) as dump:
+        index = dump.index
+        assert index["passed"].to_list() == flags
+        assert index["invalid_reason"].drop_nulls().to_list() == ["not_evaluated", "mask_sample"]
+        assert index[f"extra:{extra}"].to_list() == [not flag for flag in flags]
+
+
+@pytest.mark.parametrize("values", [[2, 1], [1, 2], [1, None, 0.5]])
+def test_flags_with_another_number_go_the_slow_way(values: list[float | None]) -> None:
+    table = pl.DataFrame(
+        {"group_id": "g", "trajectory_id": [str(n) for n in range(len(values))], "resolved": values},
+        strict=False,
+    )
+    assert clean_scalars(table, Fields({}), "group_id") is None

@@ -90,3 +90,29 @@ def test_rows_whose_ids_lie_in_a_file_are_named_too(tmp_path: Path) -> None:
         assert dump.rows_apart is not None
         assert "dump.jsonl:1 passed with reward 0" in dump.report.notes[-1]
         assert "dump.jsonl:4 failed with reward 1" in dump.report.notes[-1]
+
+
+@pytest.mark.parametrize("max_ids_in_memory", [2, 100], ids=["ids-apart", "ids-in-memory"])
+@pytest.mark.parametrize(
+    ("rows", "n_expected"),
+    [
+        ([(True, 0.95), (True, 0.8), (True, 0.7), (False, 0)], 0),
+        ([(True, 0.9), (True, 0.8), (False, 0), (False, 1)], 1),
+        ([(True, 1), (True, 0), (False, 1), (False, 0)], 2),
+    ],
+    ids=["shaped", "beside-shaped-passes", "both-ways"],
+)
+def test_as_many_are_counted_as_the_note_tells(
+    tmp_path: Path, rows: list[tuple[bool, float]], n_expected: int, max_ids_in_memory: int
+) -> None:
+    path = tmp_path / "dump.jsonl"
+    lines = [
+        json.dumps({"group_id": "g", "trajectory_id": str(row), "resolved": resolved, "reward": reward})
+        for row, (resolved, reward) in enumerate(rows)
+    ]
+    path.write_text("\n".join(lines) + "\n")
+    options = ReadOptions(is_index_only=True, max_ids_in_memory=max_ids_in_memory)
+    with open_dump((str(path),), options) as dump:
+        assert (dump.rows_apart is not None) == (max_ids_in_memory == 2)
+        assert dump.report.n_disagree == n_expected
+        assert sum("contradict" in note for note in dump.report.notes) == (n_expected > 0)

@@ -1,3 +1,4 @@
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -148,3 +149,36 @@ def test_comparing_what_cannot_be_compared_is_refused(read_dump: ReadDump, text:
     with pytest.raises(UsageError) as caught:
         rows_that_meet(parse_condition(text, "--eligible"), dump.index, "--eligible")
     assert caught.value.message == message
+
+
+def test_columns_of_a_native_row_are_found_by_their_own_names(tmp_path: Path) -> None:
+    rows = [
+        {
+            "input": "q",
+            "output": str(n),
+            "score": 1.0,
+            "step": 1,
+            "size": n,
+            "meta": {"kind": "code"},
+            "passed": False,
+        }
+        | {"resolved": 1, "n_turns": 7}
+        for n in range(2)
+    ]
+    (tmp_path / "1.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    names = ("size", "raw.size", "meta.kind", "passed", "raw.passed", "n_turns", "nowhere")
+    with open_dump([str(tmp_path / "1.jsonl")], ReadOptions(extras=names)) as dump:
+        assert dump.forms[0][0] == "verl"
+        index = dump.index
+        assert {name: index[f"extra:{name}"].to_list() for name in names} == {
+            "size": [0.0, 1.0],
+            "raw.size": [0.0, 1.0],
+            "meta.kind": ["code", "code"],
+            # The other name of a verdict, which would be read as one.
+            "passed": [None, None],
+            "raw.passed": [False, False],
+            "n_turns": [7.0, 7.0],
+            "nowhere": [None, None],
+        }
+        assert index["passed"].to_list() == [True, True]
+        assert {"passed", "nowhere"} <= set(dump.report.missing_columns)

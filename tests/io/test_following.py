@@ -258,6 +258,26 @@ def test_passes_are_judged_as_in_a_whole_dump(path, follow):
         assert judged == {name: (passed, invalid) for name, passed, invalid in rows}
 
 
+def test_flags_that_are_numbers_are_judged_as_in_a_whole_dump(path, follow):
+    lines = [
+        {"trajectory_id": "p", "resolved": 1},
+        {"trajectory_id": "f", "resolved": 0.0, "infra_failure": 0},
+        {"trajectory_id": "m", "resolved": 1.0, "mask_sample": 1},
+        {"trajectory_id": "t", "resolved": True, "is_truncated": 1},
+    ]
+    append(path, *(json.dumps({"group_id": "g", **line}) + "\n" for line in lines))
+    condition = parse_condition("is_truncated", "--eligible")
+    dump = follow([str(path)], ReadOptions(extras=("is_truncated",)), condition)
+    dump.look()
+    members = dump.members(GroupKey(None, "g"))
+    judged = {each.trajectory_id: (each.passed, each.invalid) for each in members}
+    assert judged == {"p": (True, False), "f": (False, False), "m": (False, True), "t": (True, False)}
+    assert [each.trajectory_id for each in members if each.is_eligible] == ["t"]
+    with open_dump([str(path)], ReadOptions()) as whole:
+        rows = whole.index.select("trajectory_id", "passed", "invalid").iter_rows()
+        assert judged == {name: (passed, invalid) for name, passed, invalid in rows}
+
+
 def test_a_condition_is_read_with_each_record(path, follow):
     append(path, record("g", "a", kind="code"), record("g", "b", kind="chat"), record("g", "c"))
     condition = parse_condition('kind == "code"', "--eligible")

@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from gagar_cli.core.conditions import parse_condition
 from gagar_cli.core.schema import GroupKey
 from gagar_cli.errors import InputError, UsageError
 from gagar_cli.io.dump import ReadOptions, open_dump
@@ -375,3 +376,20 @@ def test_what_cannot_be_followed_is_refused_with_what_can(tmp_path, follow):
     assert "--join" in refused.value.hint
     with pytest.raises(UsageError, match="--follow needs files, folders or `-` of this machine"):
         follow(["s3://bucket/rollouts"])
+
+
+def test_a_condition_may_name_a_column_of_the_native_row(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    path = tmp_path / "7.jsonl"
+    rows = [verl(7, "p", n, n / 2, kind="code" if n else "chat") for n in range(3)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    options = ReadOptions(extras=("kind",))
+    dump = FollowedDump([str(path)], options, parse_condition('kind == "code"', "--eligible"))
+    request.addfinalizer(dump.close)
+    keys: set[GroupKey] = set()
+    look(dump, keys, 3)
+    (key,) = keys
+    assert [each.is_eligible for each in dump.members(key)] == [False, True, True]
+    with open_dump([str(path)], options) as whole:
+        assert whole.index["extra:kind"].to_list() == ["chat", "code", "code"]

@@ -1,6 +1,8 @@
 """When a full copy keeps the bytes of a dump, and what becomes of it where that cannot be."""
 
+import gzip
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +12,7 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
-from gagar_cli.errors import InputError
+from gagar_cli.errors import InputError, UsageError
 from gagar_cli.io.dump import open_dump
 from gagar_cli.io.full_copy import write_full_copy
 from gagar_cli.io.parquet_footer import read_footer
@@ -145,3 +147,75 @@ def test_a_copy_of_a_copy_keeps_its_size(tmp_path: Path) -> None:
         copy([source], output, added(), is_index_only=True)
     assert names[1].read_bytes() == names[2].read_bytes() == names[3].read_bytes()
     assert pl.read_ndjson(names[3])["advantage_input"].to_list() == [9.0] * N_ROWS
+
+
+def rollout(number: int, **more: Any) -> str:
+    row = {
+        "group_index": number // 2,
+        "index": number,
+        "prompt": "fix",
+        "response": "ok",
+        "tokens": [1],
+        "reward": number % 2,
+    }
+    return json.dumps({**row, "status": "completed", "metadata": {"a": [1.50, None]}, **more})
+
+
+NATIVE = [rollout(0), rollout(1, acc=float("nan")), "", rollout(2, advantage=9, note="}"), rollout(3) + "  "]
+
+
+@pytest.mark.parametrize("is_packed", [False, True], ids=["plain", "gzip"])
+def test_native_lines_keep_their_text(tmp_path: Path, *, is_packed: bool) -> None:
+    dump, output = tmp_path / f"0.jsonl{'.gz' if is_packed else ''}", tmp_path / "out.jsonl"
+    content = "\r\n".join(NATIVE).encode()
+    dump.write_bytes(gzip.compress(content) if is_packed else content)
+    new = added(4)
+    assert copy([dump], output, new) == ()
+    copied = output.read_text().splitlines()
+    for row, (line, before) in enumerate(zip(copied, filter(None, NATIVE), strict=True)):
+        tail = f', "advantage": {row / 8}, "tier": "T1"}}'
+        assert line.replace('"advantage_input"', '"advantage"').rstrip() == before.rstrip()[:-1] + tail
+    assert [json.loads(line).get("advantage_input") for line in copied] == [None, None, 9, None]
+    with open_dump([str(output)], ReadOptions()) as again:
+        assert again.forms[0][0] == "slime"
+
+
+def test_skipped_native_lines_are_left_out_of_the_copy(tmp_path: Path) -> None:
+    dump, output = tmp_path / "0.jsonl", tmp_path / "out.jsonl"
+    dump.write_text("\n".join([NATIVE[0], rollout(1, reward="high"), NATIVE[3]]))
+    copy([dump], output, added(2), on_bad_record="skip")
+    assert [json.loads(line)["index"] for line in output.read_text().splitlines()] == [0, 2]
+
+
+@pytest.mark.parametrize("is_longer", [True, False])
+def test_a_native_file_that_changed_is_not_copied(tmp_path: Path, *, is_longer: bool) -> None:
+    dump, output = tmp_path / "0.jsonl", tmp_path / "out.jsonl"
+    dump.write_text("\n".join(NATIVE))
+    with open_dump([str(dump)], ReadOptions()) as opened:
+        dump.write_text("\n".join([*NATIVE, rollout(4)] if is_longer else NATIVE))
+        os.utime(dump, ns=(1, 1))
+        with pytest.raises(InputError, match=r"0\.jsonl:\d+: the file changed while it was read"):
+            write_full_copy(str(output), opened, [str(dump)], added(4))
+    assert not output.exists()
+
+
+def verdicts(folder: Path) -> str:
+    (folder / "report.json").write_text('{"resolved_ids": [], "completed_ids": []}')
+    return str(folder / "report.json")
+
+
+@pytest.mark.parametrize("kind", ["array", "joined", "beside-parquet"])
+def test_native_files_that_have_no_line_an_attempt_are_refused(tmp_path: Path, kind: str) -> None:
+    dump, output = tmp_path / "1.jsonl", tmp_path / "out.jsonl"
+    dumps, options = [dump], {}
+    rows = [{"input": "q", "output": str(n), "score": n, "step": 1, "instance_id": "i"} for n in range(2)]
+    dump.write_text(json.dumps(rows) if kind == "array" else "".join(json.dumps(row) + "\n" for row in rows))
+    if kind == "joined":
+        options = {"joins": (verdicts(tmp_path),)}
+    if kind == "beside-parquet":
+        dumps.append(tmp_path / "b.parquet")
+        frame().write_parquet(dumps[1])
+    with pytest.raises(UsageError, match=r"--full-copy cannot keep \S+1\.jsonl as it stands") as raised:
+        copy(dumps, output, added(2), **options)
+    assert "gagar convert" in str(raised.value.hint)
+    assert not output.exists()

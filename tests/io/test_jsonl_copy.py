@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gagar_cli.io import jsonl_edges
-from gagar_cli.io.jsonl_copy import CleanSpan, LineSplicer, read_spans
+from gagar_cli.io.jsonl_copy import CleanSpan, LineSplicer, blocks_of, read_spans
 from tests.io.random_lines import COUNTED, Writer, members
 
 
@@ -135,3 +135,11 @@ def test_lines_that_are_only_copied_come_in_small_blocks(tmp_path: Path) -> None
     assert len(sizes) == 3
     assert all(500_000 < size <= 512 * 1024 for size in sizes[:2])
     assert 1_500_000 < sizes[2] <= 2 * 1024**2
+
+
+def test_lines_that_come_one_by_one_are_put_in_blocks() -> None:
+    lines = [b'{"a": %d, "b": "%b"}' % (number, b"x" * 200_000) for number in range(7)]
+    blocks = list(blocks_of(iter(lines)))
+    assert [len(spans) for _, spans in blocks] == [3, 3, 1]
+    assert [bytes(block[start:stop]) for block, spans in blocks for start, stop in spans] == lines
+    assert list(blocks_of([])) == []

@@ -99,15 +99,10 @@ def test_a_mapped_flag_of_a_canonical_dump_may_be_one_or_zero(read_dump: Any) ->
     assert dump.index["passed"].to_list() == [True, False]
 
 
-def test_an_unmapped_one_of_a_canonical_dump_is_refused_with_the_way_to_read_it(read_dump: Any) -> None:
-    with pytest.raises(InputError, match="resolved is 1, expected true, false or null") as raised:
-        read_dump([{"group_id": "g", "trajectory_id": "t", "resolved": 1}])
-    assert raised.value.hint is not None
-    assert "`--field resolved=resolved` reads 1 and 0 as true and false" in raised.value.hint
-    dump = read_dump(
-        [{"group_id": "g", "trajectory_id": "t", "resolved": 1}], fields={"resolved": "resolved"}
-    )
-    assert dump.index["passed"].to_list() == [True]
+def test_what_is_no_flag_is_refused_with_the_way_to_say_where_one_is(read_dump: Any) -> None:
+    with pytest.raises(InputError, match="resolved is 2, expected true, false or null") as raised:
+        read_dump([{"group_id": "g", "trajectory_id": "t", "resolved": 2}])
+    assert raised.value.hint == "map the field that says it with `--field resolved=PATH`"
 
 
 @pytest.mark.parametrize(

@@ -154,7 +154,7 @@ def test_dictionary_and_large_and_view_columns_are_read(tmp_path: Path) -> None:
         ("reward", pa.array([2e100]), r"dump\.parquet:1: reward is 2e\+100, expected a number from"),
         ("reward", pa.array([[1.0]]), r"dump\.parquet:1: reward is \[1\.0\], expected a number"),
         ("step", pa.array([1.5]), r"dump\.parquet:1: step is 1\.5, expected an integer"),
-        ("resolved", pa.array([1]), r"dump\.parquet:1: resolved is 1, expected true, false or null"),
+        ("resolved", pa.array([2]), r"dump\.parquet:1: resolved is 2, expected true, false or null"),
         ("trajectory_id", pa.array([""]), r"dump\.parquet:1: trajectory_id is"),
         ("group_id", pa.array([None], pa.string()), r"dump\.parquet:1: no group_id and no instance_id"),
         ("trajectory_id", pa.array([b"\xff"]), r"dump\.parquet:1: trajectory_id is"),

@@ -1,6 +1,7 @@
 """Attacks that every backend holds, each bounded so that a backend which does not hold only fails the test."""
 
 import asyncio
+import contextlib
 import os
 import socket
 import time
@@ -196,10 +197,22 @@ def test_siblings_do_not_see_each_other(hold):
     assert "2.0077" not in seen.stdout
 
 
+async def until_it_runs(command: str) -> None:
+    """The command itself, not what starts it with its words among others."""
+    words = command.replace(" ", "\0").encode() + b"\0"
+    for _ in range(500):
+        for process in processes_with(command):
+            with contextlib.suppress(OSError):
+                if Path(f"/proc/{process}/cmdline").read_bytes() == words:
+                    return
+        await asyncio.sleep(0.02)
+    raise AssertionError(f"{command} was not started")
+
+
 def test_a_cancelled_command_is_ended(held):
     async def cancel():
         command = asyncio.create_task(held.sandbox.run(["sleep", "4712.5"], timeout_seconds=60))
-        await asyncio.sleep(0.7)
+        await until_it_runs("sleep 4712.5")
         command.cancel()
         await asyncio.wait([command])
         await held.sandbox.close()
@@ -211,7 +224,7 @@ def test_a_cancelled_command_is_ended(held):
 def test_closing_ends_what_runs(held):
     async def close():
         command = asyncio.create_task(held.sandbox.run(["sleep", "4713.5"], timeout_seconds=60))
-        await asyncio.sleep(0.7)
+        await until_it_runs("sleep 4713.5")
         started = time.monotonic()
         await held.sandbox.close()
         result = await command

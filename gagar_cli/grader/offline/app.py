@@ -17,22 +17,14 @@ from gagar_cli.grader.offline.dialects import Dialect, find_dialect
 from gagar_cli.grader.offline.guessing import plan_guess
 from gagar_cli.grader.offline.planning import SUBMIT, Call, plan_calls
 from gagar_cli.grader.offline.reading import read_content, read_material
+from gagar_cli.grader.offline.requests import MODEL, RequestError, max_reply_tokens, parse
 
-MODEL = "offline"
 MAX_BODY_BYTES = 64 * 1024 * 1024
 _CHARS_PER_TOKEN = 4
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-
-
-class RequestError(Exception):
-    """A request that is answered with an error object and this status."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
 
 
 async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -71,7 +63,7 @@ async def _answer(method: str, path: str, receive: Receive) -> dict[str, Any]:
     expected, answer = routes[path]
     if method != expected:
         raise RequestError(405, f"{path} takes {expected}, not {method}")
-    return answer if answer is not None else complete(_parse(await _read_body(receive)))
+    return answer if answer is not None else complete(parse(await _read_body(receive)))
 
 
 def _model_card() -> dict[str, Any]:
@@ -93,44 +85,12 @@ async def _read_body(receive: Receive) -> bytes:
             return b"".join(parts)
 
 
-def _parse(body: bytes) -> dict[str, Any]:
-    try:
-        request = json.loads(body)
-    except (ValueError, RecursionError):
-        raise RequestError(400, "the request is not JSON") from None
-    if not isinstance(request, dict):
-        raise RequestError(400, "the request must be a JSON object")
-    messages = request.get("messages")
-    if not isinstance(messages, list) or not messages or not all(map(_is_message, messages)):
-        raise RequestError(
-            400, "messages must be a list of messages with a role, calls in the form of the protocol"
-        )
-    tools = request.get("tools")
-    if tools is not None and not (isinstance(tools, list) and all(map(_is_tool, tools))):
-        raise RequestError(400, "tools must be a list of functions with a name")
-    if request.get("stream"):
-        raise RequestError(400, "streaming is not supported: leave out stream")
-    return request
-
-
-def _is_message(message: object) -> bool:
-    if not isinstance(message, dict) or not isinstance(message.get("role"), str):
-        return False
-    calls = message.get("tool_calls")
-    return calls is None or (isinstance(calls, list) and all(map(_is_call, calls)))
-
-
-def _is_call(call: object) -> bool:
-    return isinstance(call, dict) and isinstance(call.get("id"), str) and _is_tool(call)
-
-
-def _is_tool(tool: object) -> bool:
-    function = tool.get("function") if isinstance(tool, dict) else None
-    return isinstance(function, dict) and isinstance(function.get("name"), str)
-
-
 def complete(request: Mapping[str, Any]) -> dict[str, Any]:
-    """The chat completion that follows from a checked request."""
+    """The chat completion that follows from a checked request.
+
+    Raises:
+        RequestError: it wants an answer in a form that nothing but the calls of a grading have here.
+    """
     messages: Sequence[Mapping[str, Any]] = request["messages"]
     dialect = find_dialect(request)
     tools = dialect.tools
@@ -145,6 +105,10 @@ def complete(request: Mapping[str, Any]) -> dict[str, Any]:
         dimensions = read_dimensions(dialect.schemas)
         calls = plan_calls(exchanges, tools, dialect.count_replies(messages), dimensions)
         message, finish_reason = _reply(dialect, calls, digest)
+    elif dialect.name == "json-schema":
+        raise RequestError(
+            400, f"response_format json_schema is for calls, and the tools overview and {SUBMIT} are not told"
+        )
     else:
         message = {
             "role": "assistant",
@@ -152,8 +116,11 @@ def complete(request: Mapping[str, Any]) -> dict[str, Any]:
             f"and needs the tools overview and {SUBMIT} for that.",
         }
         finish_reason = "stop"
-    n_prompt = sum(_count_chars(entry) for entry in messages) // _CHARS_PER_TOKEN
-    n_reply = _count_chars(message) // _CHARS_PER_TOKEN
+    n_prompt = _count_tokens(*messages)
+    cap = max_reply_tokens(request)
+    if cap is not None and _count_tokens(message) > cap:
+        message, finish_reason = _cut(message, cap * _CHARS_PER_TOKEN), "length"
+    n_reply = _count_tokens(message)
     return {
         "id": f"chatcmpl-{digest}",
         "object": "chat.completion",
@@ -194,6 +161,25 @@ def _reply(dialect: Dialect, calls: Sequence[Call], digest: str) -> tuple[dict[s
         for number, call in enumerate(calls, 1)
     ]
     return {"role": "assistant", "content": None, "tool_calls": tool_calls}, "tool_calls"
+
+
+def _cut(message: Mapping[str, Any], n_chars: int) -> dict[str, Any]:
+    """The beginning of a reply: the call where it ends is cut in the middle, those behind it are not made."""
+    if "tool_calls" not in message:
+        return {**message, "content": message["content"][:n_chars]}
+    calls = []
+    for call in message["tool_calls"]:
+        arguments = call["function"]["arguments"]
+        calls.append({**call, "function": {**call["function"], "arguments": arguments[:n_chars]}})
+        n_chars -= len(arguments)
+        if n_chars <= 0:
+            break
+    return {**message, "tool_calls": calls}
+
+
+def _count_tokens(*messages: Mapping[str, Any]) -> int:
+    """Reckoned from characters; nothing that is sent is free."""
+    return max(1, sum(map(_count_chars, messages)) // _CHARS_PER_TOKEN)
 
 
 def _count_chars(message: Mapping[str, Any]) -> int:

@@ -5,7 +5,7 @@ yields canonical records (FORMATS.md section 6 in the design: the ecosystem's ow
 What it cannot know stays out: a verdict that is missing is null or absent, never false.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -47,6 +47,8 @@ class Context:
     """The paths in the first record in which one that the user gives leads nowhere."""
     pass_threshold: float = 1.0
     """The smallest reward that passes."""
+    columns: Sequence[str] = ()
+    """Further paths that are looked for: in the canonical record, and where it lacks them in the native one."""
 
     def count(self, what: Any, value: object) -> None:
         """Count something of the file's records."""
@@ -77,6 +79,8 @@ class Format:
     """What only `--join` can add."""
     is_one_attempt: bool = False
     """Whether a file is one attempt, named after its instance."""
+    is_row: bool = False
+    """Whether each line of a file of lines is one attempt."""
     is_connected: bool = False
     """Whether what a line comes to depends on others: such a file is read once all of it is there."""
 

@@ -13,12 +13,13 @@ from gagar_cli.io.formats.values import as_written, flag_or_none
 from gagar_cli.io.jsonl import show_value
 from gagar_cli.io.lookups import MISSING, look_up
 from gagar_cli.io.near_names import paths_of
-from gagar_cli.io.records import FLAG_FIELDS, placed
+from gagar_cli.io.records import ALIASES, CANONICAL_FIELDS, FLAG_FIELDS, placed
 
 _INFRASTRUCTURE = (
     "docker", "container", "runtime", "connection", "apierror", "api_error", "ratelimit", "rate limit", "retryerror",
     "serviceunavailable", "internalserver", "authentication", "sandbox", "timeouterror", "environment", "oserror",
 )  # fmt: skip
+_OWN_NAMES = frozenset((*CANONICAL_FIELDS, *ALIASES.values(), "directory", "raw"))
 _NUMBERS = ("reward", "step", "segment", "n_turns", "n_output_tokens", "advantage")
 _TRUNCATED = (
     (
@@ -34,6 +35,7 @@ _TRUNCATED = (
 def finished(record: Record, lift: Lift, context: Context, *, keep: Sequence[str] = ()) -> Record:
     """The record, with what nobody took under `raw`; `keep` names what is large and only worth keeping on request."""
     _put_mapped(record, lift, context)
+    _put_columns(record, lift, context)
     if not context.keep_raw:
         for message in record.get("messages") or ():
             message.pop("extra", None)
@@ -63,6 +65,19 @@ def _put_mapped(record: Record, lift: Lift, context: Context) -> None:
             record[path] = read
         if name == "group_id":
             record["group_id_source"] = f"field:{path}"
+
+
+def _put_columns(record: Record, lift: Lift, context: Context) -> None:
+    """Put the further columns that the canonical record lacks where they are looked for, under the whole path."""
+    for path in context.columns:
+        # What a row has under a canonical name its format has taken, or has refused.
+        if path in _OWN_NAMES or look_up(record, path) is not MISSING:
+            continue
+        value = look_up(lift.source, path)
+        if value is MISSING:
+            value = look_up(lift.source, path.removeprefix("raw."))
+        if value is not MISSING:
+            record[path] = value
 
 
 def _as_mapped(name: str, value: Any) -> Any:

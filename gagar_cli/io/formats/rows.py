@@ -256,4 +256,5 @@ def row_format(
         read=partial(read_rows, make, name, keys=keys, conclude=conclude),
         mapping={**mapping, NAMED: NAMED_PLACES},
         needs_join=needs,
+        is_row=True,
     )

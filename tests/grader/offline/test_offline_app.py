@@ -150,6 +150,84 @@ def test_a_malformed_request_is_refused_in_the_protocols_words(base_url, body):
     assert answer["error"]["type"] == "invalid_request_error"
 
 
+def chat(base_url, **fields):
+    request = {"model": "offline", "messages": [{"role": "user", "content": "x"}], **fields}
+    return post(f"{base_url}/v1/chat/completions", json.dumps(request).encode())
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("n", 2),
+        ("n", True),
+        ("logprobs", True),
+        ("stop", ["\n"]),
+        ("tool_choice", "none"),
+        ("response_format", {"type": "json_object"}),
+        ("response_format", {"type": "json_schema", "json_schema": {"name": "any", "schema": {}}}),
+        ("max_tokens", 0),
+        ("max_completion_tokens", "9"),
+        ("model", None),
+    ],
+    ids=str,
+)
+def test_what_it_would_not_do_is_refused_by_name(base_url, name, value):
+    status, answer = chat(base_url, **{name: value})
+    assert status == 400
+    assert name in answer["error"]["message"]
+
+
+def test_what_asks_for_nothing_is_taken(base_url):
+    nothing = {
+        "n": 1,
+        "stop": None,
+        "stream": False,
+        "tool_choice": "auto",
+        "response_format": {"type": "text"},
+    }
+    status, answer = chat(base_url, **nothing)
+    assert (status, len(answer["choices"])) == (200, 1)
+
+
+def test_another_model_is_not_found(base_url):
+    status, answer = chat(base_url, model="gpt")
+    assert (status, answer["error"]["message"]) == (404, "there is no such model, only offline")
+
+
+def test_no_prompt_is_free(base_url):
+    usage = chat(base_url)[1]["usage"]
+    assert usage["prompt_tokens"] == 1
+    assert usage["total_tokens"] == 1 + usage["completion_tokens"]
+
+
+@pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens"])
+def test_a_text_is_cut_where_it_may_not_be_longer(base_url, name):
+    whole = chat(base_url)[1]
+    n_tokens = whole["usage"]["completion_tokens"]
+    assert chat(base_url, **{name: n_tokens})[1] == whole
+    cut = chat(base_url, **{name: 1})[1]
+    assert cut["choices"][0]["finish_reason"] == "length"
+    assert cut["choices"][0]["message"]["content"] == "The "
+    assert cut["usage"]["completion_tokens"] == 1
+
+
+def test_calls_are_cut_in_their_arguments_and_later_ones_not_made():
+    _, toolbox = toolbox_of(FIX, NOISY)
+    messages, _ = converse(ask_in_process, toolbox)
+    asked = messages[
+        : next(place for place, one in enumerate(messages) if len(one.get("tool_calls", ())) > 1)
+    ]
+    request = {"messages": asked, "tools": toolbox.schemas}
+    calls = complete(request)["choices"][0]["message"]["tool_calls"]
+    first, second, *_ = (call["function"]["arguments"] for call in calls)
+    cap = len(first) // 4 + 1
+    (choice,) = complete({**request, "max_tokens": cap})["choices"]
+    made = [call["function"]["arguments"] for call in choice["message"]["tool_calls"]]
+    assert choice["finish_reason"] == "length"
+    assert made == [first, second[: 4 * cap - len(first)]]
+    assert 0 < len(made[1]) < len(second)
+
+
 def test_other_paths_and_methods_are_refused(base_url):
     assert post(f"{base_url}/v1/completions", b"{}")[0] == 404
     assert post(f"{base_url}/v1/chat/completions", None, method="GET")[0] == 405
