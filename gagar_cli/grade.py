@@ -208,15 +208,15 @@ class _Run:
     async def grade_all(self) -> GradeResult:
         """Grade, record and summarise."""
         settings, record = self._settings, self._record
-        checks = self._plan.checks if settings.max_groups is None else ()
-        jobs = (*self._plan.jobs[: settings.max_groups], *checks)
-        image = await asyncio.to_thread(self._first_image, jobs)
+        ranked = self._plan.jobs[: settings.max_groups]
+        image = await asyncio.to_thread(self._first_image, (*ranked, *self._plan.checks))
         async with GroupGrader(settings.grader, dump_image=image) as grader:
             record.open(settings.record(grader.backend.name), reading_record(settings.read))
             grader.tell_earlier(record.done.values())
+            checks = self._checks()
             checked = {job.key for job in checks}
             await record.keep_all(one for one in self._plan.skipped if one.key not in checked)
-            await self._grade_jobs(jobs, grader)
+            await self._grade_jobs((*ranked, *checks), grader)
         if record.ledger_path not in (None, settings.output) and settings.output != "-":
             write_rankings_parquet(settings.output, record.read_done())
         return summarise(
@@ -244,6 +244,13 @@ class _Run:
                 if self._settings.read.on_bad_record == "fail":
                     raise
         return None
+
+    def _checks(self) -> tuple[Job, ...]:
+        """Skipped groups to be checked: with a limit only those that have been, for what was found there holds."""
+        if self._settings.max_groups is None:
+            return self._plan.checks
+        done = self._record.done
+        return tuple(job for job in self._plan.checks if job.key in done and done[job.key].has_grader)
 
     async def _grade_jobs(self, jobs: tuple[Job, ...], grader: GroupGrader) -> None:
         waiting = iter(jobs)

@@ -156,6 +156,18 @@ def test_a_checked_lone_pass_is_not_asked_about_again(settings, tmp_path):
     assert again.n_resumed == 3
 
 
+def test_what_was_found_in_a_lone_pass_holds_in_a_run_over_fewer_groups(settings, tmp_path):
+    dump = write(tmp_path / "dump.jsonl", lone_pass_records())
+    settings = replace(settings, dumps=(str(dump),))
+    first = run(replace(settings, max_groups=1))
+    assert (first.n_integrity_violations, first.skipped) == (0, {"lone_pass": 1, "all_pass": 1})
+    assert run(settings).n_integrity_violations == 1
+    before = Path(settings.output).read_bytes()
+    fewer = run(replace(settings, max_groups=1))
+    assert (fewer.n_integrity_violations, fewer.skipped) == (1, {"all_fail": 1, "all_pass": 1})
+    assert Path(settings.output).read_bytes() == before
+
+
 def test_integrity_off_leaves_lone_passes_alone(settings, tmp_path):
     dump = write(tmp_path / "dump.jsonl", lone_pass_records())
     result = run(replace(settings, dumps=(str(dump),), rules=GradingRules(integrity="off")))
