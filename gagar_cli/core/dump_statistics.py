@@ -17,7 +17,6 @@ from gagar_cli.core.grouping import count_codes, outline_groups
 from gagar_cli.core.ranking import TIERS
 from gagar_cli.core.summaries import renamed
 
-OUTCOMES = ("passed", "failed", "invalid")
 FINDING_KINDS = ("patch", "turn", "test_output", "repo", "exec")
 OF_RANKINGS = ("n_candidates_by_tier", "weighted_scores", "n_findings_by_kind", "n_unproven")
 """The names in a record that say nothing where nothing was ranked."""

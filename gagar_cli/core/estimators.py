@@ -4,7 +4,7 @@ The methods themselves are plain functions in `core/gagar.py`, `core/peers.py` a
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -86,7 +86,6 @@ METHODS: Mapping[str, Method] = {
         {"discount": 0.1},
     ),
 }
-OPTION_NAMES = tuple(entry.name for entry in fields(Options))
 
 
 def estimate(name: str, batch: Batch, options: Options | None = None) -> Estimate:

@@ -42,11 +42,6 @@ class CircuitBreaker:
         self._jitter = random.Random()  # noqa: S311 - spreads calls, nothing depends on it
 
     @property
-    def n_pauses(self) -> int:
-        """Pauses since the last answered call."""
-        return self._n_pauses
-
-    @property
     def note(self) -> str | None:
         """What a user should know of the pauses of the whole run."""
         if not self._n_all_pauses:

@@ -28,7 +28,6 @@ _TEXTS = ("rationale", "input_digest", "config_digest")
 _LISTS = ("findings", "unproven")
 _TIERS = pl.Enum(TIERS)
 _LOW_BITS = np.uint64(2**32 - 1)
-_SHIFT = np.uint64(32)
 _MATCHED_AT_ONCE = 65_536
 """Few enough for the processor's cache."""
 
