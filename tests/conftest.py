@@ -1,15 +1,15 @@
 """What many tests need: a real HTTP endpoint with listed replies, and command lines run within the process."""
 
 import json
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import settings
 
 from gagar_cli import cli
+from tests.servers import ThreadedServer
 
 # Wall time on a shared machine says nothing about the code: no property fails for being slow.
 settings.register_profile("shared-machine", deadline=None)
@@ -46,15 +46,8 @@ class ScriptedEndpoint:
         self.requests: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self._replies = list(replies)
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
-        self._thread.start()
-        self.base_url = f"http://127.0.0.1:{self._server.server_port}/v1"
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        server = ThreadedServer(self._handler())
+        self.base_url, self.close = server.base_url, server.close
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         endpoint = self

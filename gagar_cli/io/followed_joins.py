@@ -16,7 +16,7 @@ from gagar_cli.io.joins import Joins
 from gagar_cli.io.jsonl import parse_object
 from gagar_cli.io.markers import END_FILE, END_OF_DUMP
 from gagar_cli.io.records import MISSING, Fields
-from gagar_cli.io.streams import show_path
+from gagar_cli.io.streams import path_identity, show_path
 
 _READING_SHARE = 10
 _END_BYTES = 4096
@@ -130,17 +130,9 @@ class FollowedJoins:
 def _state(path: Path) -> object:
     """What changes when a file, or anything in a folder, is written to."""
     if not path.is_dir():
-        return _stamp(path)
+        return path_identity(path)
     files = (Path(folder, name) for folder, _, names in os.walk(path) for name in names)
-    return frozenset((str(each), _stamp(each)) for each in files)
-
-
-def _stamp(path: Path) -> tuple[int, ...] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return (found.st_size, found.st_mtime_ns, found.st_ino)
+    return frozenset((str(each), path_identity(each)) for each in files)
 
 
 def _is_ended(path: Path) -> bool:

@@ -1,7 +1,6 @@
 """Lines of a native file as they stand in it, for what copies a dump: its records are kept converted."""
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from gagar_cli.errors import InputError
 from gagar_cli.io.formats.files import NativeFile
@@ -9,7 +8,7 @@ from gagar_cli.io.jsonl import read_lines
 from gagar_cli.io.native_found import Found
 from gagar_cli.io.remote import is_remote
 from gagar_cli.io.sources import Place
-from gagar_cli.io.streams import show_path
+from gagar_cli.io.streams import FileIdentity, path_identity, show_path
 
 
 class NativeLines:
@@ -20,12 +19,12 @@ class NativeLines:
         is_named = found.path != "-" and not is_remote(found.path)
         self.are_records = is_named and found.format.is_row and found.container == "lines"
         """Whether each record is one line, of a file that can be read again."""
-        self._stamp: tuple[int, ...] = ()
+        self._scanned: FileIdentity | None = None
 
     def note(self) -> None:
         """Note which file is scanned."""
         if self.are_records:
-            self._stamp = self._stamp_now()
+            self._scanned = path_identity(self._found.path)
 
     def read(self, places: Sequence[Place]) -> Iterator[bytes]:
         """The lines at ascending places; needs `are_records`.
@@ -42,17 +41,10 @@ class NativeLines:
                     if line is None or line.is_too_long:
                         raise self._changed(place.line)
                     yield line.text
-            if self._stamp_now() != self._stamp:
+            if self._scanned is None or path_identity(self._found.path) != self._scanned:
                 raise self._changed(places[-1].line)
         finally:
             file.close()
-
-    def _stamp_now(self) -> tuple[int, ...]:
-        try:
-            found = Path(self._found.path).stat()
-        except OSError:
-            return ()
-        return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
     def _changed(self, line: int) -> InputError:
         return InputError(f"{show_path(self._found.path)}:{line}: the file changed while it was read")

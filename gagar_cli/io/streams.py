@@ -71,9 +71,24 @@ def list_shards(path: str) -> list[str]:
     return shards
 
 
-def file_identity(stream: BinaryIO) -> tuple[int, int, int, int]:
-    """What changes when an open file's path gets another file or other content."""
-    found = os.fstat(stream.fileno())
+FileIdentity = tuple[int, int, int, int]
+"""What changes when a path gets another file or other content."""
+
+
+def file_identity(stream: BinaryIO) -> FileIdentity:
+    """That of an open file."""
+    return _identity(os.fstat(stream.fileno()))
+
+
+def path_identity(path: str | os.PathLike[str]) -> FileIdentity | None:
+    """That of what lies at a path; None where nothing does, or nothing that can be looked at."""
+    try:
+        return _identity(Path(path).stat())
+    except OSError:
+        return None
+
+
+def _identity(found: os.stat_result) -> FileIdentity:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 

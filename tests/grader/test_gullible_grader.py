@@ -21,10 +21,9 @@ Neither does it hold against a finding that is true and beside the point; that i
 import asyncio
 import json
 import re
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import pytest
@@ -37,6 +36,7 @@ from gagar_cli.grader.loop import GroupLimits
 from gagar_cli.grader.rules import GradingRules
 from gagar_cli.grader.session import GradedGroup, GroupMeans, grade_group
 from gagar_cli.grader.workspace import Workspace
+from tests.servers import ThreadedServer
 
 SEED = 5
 AGENTIC = GradingRules()
@@ -269,19 +269,13 @@ def seat() -> Iterator[dict[str, Any]]:
         def log_message(self, *arguments: Any) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
+    server = ThreadedServer(Handler)
     with asyncio.Runner() as runner:
-        settings = EndpointSettings(
-            "m", f"http://127.0.0.1:{server.server_port}/v1", protocol="tools", max_attempts=1
-        )
+        settings = EndpointSettings("m", server.base_url, protocol="tools", max_attempts=1)
         seat["client"], seat["run"] = EndpointClient(settings), runner.run
         yield seat
         runner.run(seat["client"].close())
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    server.close()
 
 
 def grade(

@@ -2,10 +2,9 @@
 
 import asyncio
 import json
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import pytest
 
@@ -19,6 +18,7 @@ from gagar_cli.grader.prompts import opening
 from gagar_cli.grader.tools import Toolbox
 from gagar_cli.grader.window import MIN_CONTEXT_CHARS, Window
 from gagar_cli.grader.workspace import Workspace
+from tests.servers import ThreadedServer
 
 N_GROUPS = 6
 OVERFLOW = (400, {"error": {"message": "This model's maximum context length is 8192 tokens"}})
@@ -97,15 +97,8 @@ class SmallWindow:
             def log_message(self, *_arguments: object) -> None:
                 pass
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
-        self._thread.start()
-        self.base_url = f"http://127.0.0.1:{self._server.server_port}/v1"
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        server = ThreadedServer(Handler)
+        self.base_url, self.close = server.base_url, server.close
 
 
 @pytest.fixture
